@@ -1,6 +1,6 @@
 """What an API key may do, and whose documents it has.
 
-The device's own may do everything, a named one what it was given.
+The device's own key may do everything, a named one what it was granted.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ API_KEYS = "api_keys.json"
 
 
 KEY = "dragon.key"
-"""In a request's scope: the named key that it was sent with, if it was."""
+"""In a request's scope: the named key it was sent with, if any."""
 
 
 class May(StrEnum):
-    """What a key is good for; each includes the ones before."""
+    """What a key is for; each value includes the ones before."""
 
-    ASK = "ask"  # answers, and what goes with them
-    UPLOAD = "upload"  # adding documents, listing and reading them, too
+    ASK = "ask"  # answers, and what they need
+    UPLOAD = "upload"  # also adding, listing and reading documents
     ALL = "all"
 
 
 class Documents(StrEnum):
     """Which documents a key has."""
 
-    OWN = "own"  # its own, and those that are shared
-    SHARED = "shared"  # those of the device's own key, as if it were that one
+    OWN = "own"  # its own, and shared ones
+    SHARED = "shared"  # the device's, as if it were the device's own key
 
 
 class ApiKey(NamedKey):
@@ -44,19 +44,19 @@ class ApiKey(NamedKey):
 
     @property
     def owner(self) -> str:
-        """Whose what it makes is."""
+        """The owner of what the key makes."""
         return self.name if self.documents is Documents.OWN else DEVICE
 
 
 @dataclass(frozen=True)
 class Credential:
-    """Who is asking, as far as that matters: by the device's own key, or a named one."""
+    """The key of a request: the device's own, or a named one."""
 
     key: ApiKey | None = None
 
     @property
     def name(self) -> str:
-        """The key's; the device's own has none."""
+        """The key's name; the device's own has none."""
         return "" if self.key is None else self.key.name
 
     @property
@@ -66,13 +66,14 @@ class Credential:
 
     @property
     def owner(self) -> str:
-        """Whose what it makes is."""
+        """The owner of what the key makes."""
         return DEVICE if self.key is None else self.key.owner
 
     def permits(self, method: str, path: str) -> bool:
         """Whether a request is allowed. A path that is not listed needs a key for all.
 
-        What concerns the whole device, and its folders, needs one that has the device's documents.
+        Requests about the whole device, and its folders, need a key that has the device's
+        documents.
         """
         wanted = f"{method} {path}"
         if self.owner != DEVICE and _DEVICE.fullmatch(wanted):

@@ -1,4 +1,4 @@
-"""Authentication: the API key, links that sign in once, and the cookie of a signed-in browser."""
+"""Authentication: the API key, one-time sign-in links, and the cookie of a signed-in browser."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _HELP = "`dragon key` prints it"
 
 
 def api_key(settings: Settings) -> str:
-    """The key that is set, or the one kept in the data directory, made on the first start."""
+    """The configured key, or the one kept in the data directory, created on first start."""
     if settings.api_key is not None:
         return settings.api_key.get_secret_value()
     return kept_key(settings.data_dir / "api_key")
@@ -57,17 +57,17 @@ def kept_key(path: Path) -> str:
 
 
 def _create(path: Path, key: str) -> None:
-    """Write a file that nobody else can read and nobody ever sees half-written."""
+    """Write a file that nobody else can read and that is never seen half-written."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.") as draft:
         draft.write(f"{key}\n")
         draft.flush()
-        with suppress(FileExistsError):  # somebody was faster; their key is the key
+        with suppress(FileExistsError):  # another process was faster; its key counts
             os.link(draft.name, path)
 
 
 def one_time_code(key: str, now: float) -> str:
-    """What signs one browser in, once, within `LINK_S`; whoever has the key can make one."""
+    """A code that signs one browser in, once, within `LINK_S`; whoever has the key can make one."""
     stated = f"{secrets.token_urlsafe(12)}.{int(now + LINK_S)}"
     return f"{stated}.{_seal(key, stated)}"
 
@@ -77,26 +77,26 @@ def _seal(key: str, stated: str) -> str:
 
 
 def needs_key(path: str) -> bool:
-    """Whether a path is closed to those without the key."""
+    """Whether a path requires a key."""
     return path.startswith(("/v1/", "/api/", "/ws/")) or path in _CLOSED
 
 
 class Sessions:
-    """Signed-in browsers, by the SHA-256 of what their cookies hold, until they expire or sign out.
+    """Signed-in browsers, by the SHA-256 of their cookies' values, until they expire or sign out.
 
-    Kept in a file, if there is one, so that a restart signs nobody out. A new key ends all of them,
-    a named one that is revoked those that it began.
-    What was made while the clock was far ahead is worth nothing once it is right again.
+    Kept in a file, if given, so that a restart signs nobody out. A new key ends all sessions;
+    revoking a named key ends those that it began. Sessions made while the clock was far ahead are
+    invalid once it is right again.
     """
 
     def __init__(self, key: str, path: Path | None = None) -> None:
         self._path = path
         self._key = hashlib.sha256(key.encode()).hexdigest()
         self._until: dict[str, float] = {}
-        self._keys: dict[str, str] = {}  # of those that a named key began: its digest
-        self._spent: dict[str, float] = {}  # one-time codes, by what they state
+        self._keys: dict[str, str] = {}  # of sessions that a named key began: its digest
+        self._spent: dict[str, float] = {}  # one-time codes, by their payload
         if path is not None and path.exists():
-            with suppress(ValueError, KeyError):  # a file that is damaged has nobody signed in
+            with suppress(ValueError, KeyError):  # with a damaged file nobody is signed in
                 kept = json.loads(path.read_text())
                 if kept["key"] == self._key:
                     self._until, self._spent = kept["sessions"], kept["spent"]
@@ -104,7 +104,7 @@ class Sessions:
                         self._until[digest], self._keys[digest] = until, by
 
     def begin(self, key: NamedKey | None = None) -> str:
-        """Sign a browser in, by a named key or the device's own: what its cookie holds."""
+        """Sign a browser in, by a named key or the device's own; returns its cookie's value."""
         token, now = secrets.token_urlsafe(32), time.time()
         known = sorted(self._until.items(), key=lambda each: each[1])[-_MAX_SESSIONS + 1 :]
         self._until = {digest: until for digest, until in known if until > now}
@@ -119,28 +119,28 @@ class Sessions:
         """Whether a one-time code is used for the first time."""
         if stated in self._spent or not _lasts(until, LINK_S):
             return False
-        # By number, not by age: the clock may have been ahead, and codes not have expired.
+        # By number, not by age: the clock may have been ahead, with codes still valid.
         self._spent = dict([*self._spent.items(), (stated, until)][-_MAX_SPENT:])
         self._keep()
         return True
 
     def end(self, token: str) -> None:
-        """Sign a browser out; its cookie is worth nothing from now on."""
+        """Sign a browser out; its cookie becomes invalid."""
         self._keys.pop(_digest(token), None)
         if self._until.pop(_digest(token), None) is not None:
             self._keep()
 
     def has(self, token: str) -> bool:
-        """Whether this is a cookie of a signed-in browser."""
+        """Whether this is the cookie of a signed-in browser."""
         return _lasts(self._until.get(_digest(token), 0.0), SESSION_S)
 
     def key_of(self, token: str) -> str | None:
-        """The digest of the named key that signed a browser in; None if it was the device's own."""
+        """The digest of the named key that signed a browser in; None for the device's own."""
         return self._keys.get(_digest(token))
 
     def _keep(self) -> None:
         if self._path is not None:
-            # Apart: whoever does not know of named keys must not take them for the device's own.
+            # Apart: a release without named keys must not take them for the device's own.
             own = {each: until for each, until in self._until.items() if each not in self._keys}
             named = {each: [self._until[each], self._keys[each]] for each in self._keys}
             kept = {"key": self._key, "sessions": own, "named": named, "spent": self._spent}
@@ -148,18 +148,18 @@ class Sessions:
 
 
 def _lasts(until: float, lifetime: float) -> bool:
-    """Whether what ends at `until` was made by a clock about like the present one, and goes on."""
+    """Whether something ending at `until` is valid, and made by a clock near the present one."""
     return 0.0 < until - time.time() < 2 * lifetime
 
 
 class Attempts:
-    """Sign-ins that failed, by how and from where: after some in a minute it has to wait."""
+    """Failed sign-ins, by how and from where: after several in a minute the client must wait."""
 
     def __init__(self) -> None:
         self._failed: dict[str, list[float]] = {}
 
     def exceeded(self, by: str) -> bool:
-        """Whether no further attempt is looked at for now."""
+        """Whether further attempts are refused for now."""
         recent = [at for at in self._failed.get(by, []) if at > time.monotonic() - 60.0]
         if recent:
             self._failed[by] = recent
@@ -168,13 +168,13 @@ class Attempts:
         return len(recent) >= MAX_ATTEMPTS
 
     def failed(self, by: str) -> None:
-        """Note a failed attempt."""
+        """Record a failed attempt."""
         log.warning("a sign-in failed: %s", by)
         self._failed.setdefault(by, []).append(time.monotonic())
 
 
 class Authenticator:
-    """Checks requests against the key, named ones, and the cookies of browsers that had the key."""
+    """Checks requests against the key, named keys, and the cookies of signed-in browsers."""
 
     def __init__(
         self, key: str, sessions: Path | None = None, named: KeyFile[ApiKey] | None = None
@@ -189,7 +189,7 @@ class Authenticator:
         return hmac.compare_digest(candidate.encode("utf-8", "replace"), self._key)
 
     def accepts_code(self, code: str) -> bool:
-        """Whether `code` is of a one-time link of this key, neither used nor expired."""
+        """Whether `code` is from a one-time link of this key, neither used nor expired."""
         stated, _, seal = code.rpartition(".")
         expected = _seal(self._key.decode(), stated)
         if not hmac.compare_digest(seal.encode("utf-8", "replace"), expected.encode()):
@@ -197,7 +197,7 @@ class Authenticator:
         return self.sessions.spend(stated, float(stated.rpartition(".")[2]))
 
     def cookie(self, headers: Headers) -> str:
-        """What the request's session cookie holds; empty without one."""
+        """The value of the request's session cookie; empty without one."""
         try:
             cookies = SimpleCookie(headers.get("cookie", ""))
         except CookieError:
@@ -206,7 +206,7 @@ class Authenticator:
         return "" if found is None else found.value
 
     def session(self, headers: Headers) -> Credential | None:
-        """By which key the browser that sends the request is signed in, if it is."""
+        """The key that signed the request's browser in, if it is signed in."""
         token = self.cookie(headers)
         if not self.sessions.has(token):
             return None
@@ -234,11 +234,11 @@ class Authenticator:
         return credential
 
     def named(self, given: str) -> ApiKey | None:
-        """The named key whose text this is."""
+        """The named key with this text."""
         return find(self._existing(), given)
 
     def exists(self, key: ApiKey) -> bool:
-        """Whether a named key is as it was, and not revoked."""
+        """Whether a named key is unchanged and not revoked."""
         return key in self._existing()
 
     def owners(self) -> set[str]:
@@ -246,20 +246,20 @@ class Authenticator:
         return {each.name for each in self._existing() if each.owner != DEVICE}
 
     def _existing(self) -> tuple[ApiKey, ...]:
-        """The named keys, as the file has them now."""
+        """The named keys currently in the file."""
         if self._named is None:
             return ()
         try:
             self._named.refresh()
         except (ConfigurationError, OSError) as error:
-            log.warning("the named keys stay as they were: %s", error)
+            log.warning("keeping the previous named keys: %s", error)
         return self._named.existing
 
 
 def given_key(headers: Headers) -> str | None:
-    """The key that a request brings, so that its cookie does not count.
+    """The key in a request's headers, which takes precedence over its cookie.
 
-    OpenAI's clients send it as a bearer's, Anthropic's as `x-api-key`.
+    OpenAI's clients send it as a bearer token, Anthropic's as `x-api-key`.
     """
     scheme, _, key = headers.get("authorization", "").partition(" ")
     return key.strip() if scheme.lower() == "bearer" else headers.get("x-api-key")

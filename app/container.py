@@ -32,7 +32,7 @@ from dragon.sampling.params import Mode
 
 
 class Generation(Protocol):
-    """What the routes use of the generation service."""
+    """What the routes need of the generation service."""
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -40,7 +40,7 @@ class Generation(Protocol):
 
     @property
     def model_name(self) -> str:
-        """What `/v1/models` calls the model."""
+        """The model's name in `/v1/models`."""
 
     @property
     def quotes(self) -> bool:
@@ -48,10 +48,10 @@ class Generation(Protocol):
 
     @property
     def usual(self) -> Usual:
-        """How the model is sampled from where a request does not say."""
+        """The model's default sampling."""
 
     def fingerprint(self, mode: Mode) -> str:
-        """Names what writes in a mode: model, release, precision and settings."""
+        """Identifies what writes in a mode: model, release, precision and settings."""
 
     @property
     def top_k(self) -> int:
@@ -67,14 +67,14 @@ class Generation(Protocol):
 
     @property
     def peer_state(self) -> PeerStatus:
-        """How the link to the cloud peer stands."""
+        """The status of the link to the cloud peer."""
 
     @property
     def cloud_view(self) -> CloudView:
         """What the cloud may see of a conversation."""
 
     def room(self, request: GenerationRequest) -> int:
-        """How many tokens its conversation may have, beside the answer and what is before it."""
+        """How many tokens its conversation may have, besides the answer and what precedes it."""
 
     def check(self, request: GenerationRequest) -> None:
         """Raises `ContextLengthError` unless prompt and answer fit the context together."""
@@ -102,12 +102,12 @@ class AppState:
     ledger: Ledger
     conversations: ConversationStore
     background_runs: BackgroundRuns
-    # For what is computed beside answers (vectors, rankings, grammars): one at once of a caller.
+    # For what is computed beside answers (vectors, rankings, grammars): one at a time per caller.
     beside: Places = field(default_factory=lambda: Places(2, 1))
     trials: Trials = field(default_factory=Trials)
-    # What people have given for model servers, by their URLs; kept when such a model is chosen.
+    # Keys that users gave for model servers, by URL; stored when such a model is chosen.
     model_keys: dict[str, SecretStr] = field(default_factory=dict)
-    # Ends the service to be started again; None where nothing would start it.
+    # Ends the service so that it is restarted; None if nothing would restart it.
     restart: Callable[[], None] | None = None
     started: int = field(default_factory=lambda: int(time.time()))
 

@@ -1,4 +1,4 @@
-"""The disk: what makes it durable, and which errors are its own."""
+"""The disk: which errors are its own, and whether it has room."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from dragon.errors import StorageError
 from dragon.localizable import localizable
 
 RESERVED_BYTES = 64 << 20
-"""Room on the disk that uploads leave free, for the database, the ledger and the log."""
+"""Disk space that uploads leave free, for the database, the ledger and the log."""
 _ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS})
 _SQLITE = re.compile(r"SQLITE_(FULL|IOERR|BUSY|LOCKED|CANTOPEN|READONLY)")
 
 
 def is_of_disk(error: BaseException) -> bool:
-    """Whether an operation failed for want of a disk that can be written, and may succeed later."""
+    """Whether an operation failed because the disk cannot be written, and may succeed later."""
     if isinstance(error, OperationalError):
         return bool(_SQLITE.match(getattr(error.orig, "sqlite_errorname", "")))
     return isinstance(error, OSError) and error.errno in _ERRNOS
 
 
 def cause_of(error: BaseException) -> str:
-    """What the disk said, without the statement that it was said of."""
+    """The disk's error message, without the statement that failed."""
     return str(error.orig if isinstance(error, OperationalError) else error)
 
 
 def require_room(directory: Path, size: int) -> None:
-    """Raises `StorageError` unless the disk has room for `size` bytes more."""
+    """Raises `StorageError` unless the disk has room for `size` more bytes."""
     free = shutil.disk_usage(directory).free
     if free < size + RESERVED_BYTES:
         raise StorageError(

@@ -1,4 +1,4 @@
-"""The embedder as a service of its own: texts or token ids in, vectors out."""
+"""The embedder as a service: texts or token ids in, vectors out."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from dragon.errors import ContextLengthError, InvalidRequestError
 from dragon.retrieval.embedder import Embedder
 
 Vectors = npt.NDArray[np.float32]
-_INSIDE = b"##"  # begins a token that goes on with a word
+_INSIDE = b"##"  # begins a token that continues a word
 _ROWS = 4
-_LONGEST = 64  # characters that are read for a token of a text to be cut
+_LONGEST = 64  # characters to read per token of a text that is cut
 MOST_TOKENS = 300_000
-"""Of all inputs together."""
+"""The most tokens of all inputs together."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class EmbeddingService:
         self.dimensions = embedder.dim
 
     def require(self, dimensions: int | None) -> None:
-        """Raises `InvalidRequestError` unless its vectors are as long as is asked for, if it is."""
+        """Raises `InvalidRequestError` if a length is requested that its vectors do not have."""
         if dimensions not in (None, self.dimensions):
             raise InvalidRequestError(
                 f"dimensions: {self.model_name} has {self.dimensions}; leave it out",
@@ -55,16 +55,14 @@ class EmbeddingService:
             )
 
     async def embed(self, inputs: Sequence[str | Sequence[int]]) -> Embedded:
-        """Embed each input. Cancelled, it stops after the job under way.
+        """Embed each input. If cancelled, it stops after the current job.
 
-        Raises `InvalidRequestError` for an empty input or an unknown token, `ContextLengthError`
-        for one that is too long, or where all of them are.
+        Raises `InvalidRequestError` for an empty input or an unknown token, `ContextLengthError` if
+        one is too long, or all of them together.
         """
         rows = await asyncio.to_thread(lambda: [self._row(each) for each in inputs])
         if sum(map(len, rows)) > MOST_TOKENS:
-            raise ContextLengthError(
-                f"input: at most {MOST_TOKENS} tokens, all of them together", param="input"
-            )
+            raise ContextLengthError(f"input: at most {MOST_TOKENS} tokens in total", param="input")
         parts = []
         for batch in self._batches(rows):
             work = partial(self._embedder.embed_tokens, batch)
@@ -72,12 +70,12 @@ class EmbeddingService:
         return Embedded(np.concatenate(parts), sum(map(len, rows)))
 
     def cut(self, text: str) -> list[int]:
-        """The tokens of a text, without those that are too many."""
+        """The first tokens of a text, as many as fit."""
         room = self.context_length - len(self.tokenizer.framed([]))
         return self.tokenizer.encode(text[: _LONGEST * room])[:room]
 
     def _batches(self, rows: Sequence[list[int]]) -> Iterator[list[list[int]]]:
-        """Rows for a job each: a few short ones take no longer than one of full length."""
+        """The rows of each job: a few short ones take no longer than one of full length."""
         batch: list[list[int]] = []
         for row in rows:
             longest = max(map(len, [*batch, row]))
@@ -88,7 +86,7 @@ class EmbeddingService:
         yield batch
 
     def _row(self, given: str | Sequence[int]) -> list[int]:
-        """The ids to embed; those given may have special tokens around them already."""
+        """The ids to embed; given ids may already have special tokens around them."""
         if not given:
             raise InvalidRequestError("input: must not be empty", param="input")
         if isinstance(given, str):
@@ -106,17 +104,17 @@ class EmbeddingService:
         return row
 
     def _require_own(self, ids: Sequence[int]) -> None:
-        """Raises `InvalidRequestError` for ids that this tokenizer cuts no text into.
+        """Raises `InvalidRequestError` for ids that this tokenizer makes of no text.
 
-        Those of another one, which clients send unasked, are in range for the most part, and would
-        be embedded as gibberish. A text may have been cut inside a word.
+        Ids of another tokenizer, which some clients send unasked, are mostly in range, and would be
+        embedded as gibberish. A text may have been cut inside a word.
         """
         own = self.tokenizer
         whole = list(dropwhile(lambda token: own.piece(token).startswith(_INSIDE), ids))
         whole = [token for token in whole if own.decode([token])]
         if own.encode(own.decode(whole)) != whole:
             raise InvalidRequestError(
-                f"input: these are ids of another tokenizer than that of {self.model_name}; send "
+                f"input: these ids are not from the tokenizer of {self.model_name}; send "
                 "the text, or ids of /tokenize",
                 param="input",
             )

@@ -1,7 +1,7 @@
-"""Erases what a revoked key has left, once it was asked for.
+"""Erases the data of a revoked key, on request.
 
-The wish is a file of the key's name, and goes once nothing is left: a device follows it while it
-runs, and before it serves.
+The request is a file with the key's name, removed once nothing is left: a device follows requests
+while it runs, and before it serves.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from dragon.whole_file import synchronise, write_whole
 log = logging.getLogger(__name__)
 
 _WISHES = "erasing"
-# What a revoked key has under way ends within two seconds.
+# A revoked key's work in progress ends within two seconds.
 _OUT_S = 3.0
 
 
 def wish(data_dir: Path, name: str) -> Path:
-    """The file that is there from when a key's data is to be erased until it is."""
+    """The file that exists from the request to erase a key's data until it is done."""
     return data_dir / _WISHES / name
 
 
 def ask_for(data_dir: Path, name: str) -> None:
-    """Have what a key has left erased; durable once this returns. Blocks."""
+    """Request that a key's data be erased; durable on return. Blocks."""
     write_whole(wish(data_dir, name), "")
     synchronise(data_dir)
 
 
 @dataclass
 class Erasing:
-    """Use `start` before anybody is served, and `close` before the stores are closed."""
+    """Call `start` before serving anybody, and `close` before the stores are closed."""
 
     data_dir: Path
     sessions: async_sessionmaker[AsyncSession]
@@ -55,13 +55,13 @@ class Erasing:
     _closing: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def start(self) -> None:
-        """Erase what was asked for meanwhile, and follow what will be."""
+        """Erase what was requested meanwhile, and follow new requests."""
         for name in self._wishes():
             await self._try(name)
         self._task = asyncio.create_task(self._run(), name="erasing")
 
     async def close(self) -> None:
-        """Leave the rest to the next start; a deletion under way is not broken off."""
+        """Leave the rest to the next start; a deletion in progress is not interrupted."""
         self._closing.set()
         await self._task
 
@@ -88,12 +88,12 @@ class Erasing:
             await self.documents.settled()
             if not self._closing.is_set():
                 wish(self.data_dir, name).unlink(missing_ok=True)
-                log.info("what a revoked key had left is erased")
+                log.info("the data of a revoked key is erased")
         except (SQLAlchemyError, OSError):
-            log.exception("what a revoked key has left could not be erased; trying again")
+            log.exception("the data of a revoked key could not be erased; trying again")
 
     async def _erase(self) -> None:
-        """Delete all that is whoever acts'."""
+        """Delete everything that the current owner has."""
         for folder in await self.documents.folders.list():
             await self.documents.folders.remove(folder.id)
         for document in await self._ids(Document):
@@ -114,7 +114,7 @@ class Erasing:
         await self.documents.purge.now()
 
     async def _ids(self, table: type[Document] | type[Conversation]) -> list[str]:
-        # A shared document is read by all: only one's own are deleted.
+        # A shared document is readable by all: delete only the owner's.
         async with self.sessions() as session:
             own = select(table.id).where(table.owner == acting())
             return list(await session.scalars(own))

@@ -1,4 +1,4 @@
-"""What a model writes by itself to a message: greedily, beside the answers under way."""
+"""A model's greedy reply to a message, written alongside other answers."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _GREEDY = Sampling(0.0)
 async def written(
     engine: Engine, tokenizer: Tokenizer, asked: str, limit: int, row: Row | None = None
 ) -> AsyncGenerator[int, None]:
-    """The likeliest tokens of a reply, at most `limit`; it goes on behind an end of the text.
+    """The likeliest tokens of a reply, at most `limit`; it continues past end tokens.
 
-    `row` is what stands before the message, by default nothing. Closing the generator frees the
-    engine. Raises `DragonError` when the model fails.
+    `row` is what precedes the message, by default nothing. Closing the generator frees the engine.
+    Raises `DragonError` if the model fails.
     """
     decoder = engine.open(
         [row or Row(tuple(tokenizer.bare_row()), 0.0)],

@@ -86,9 +86,9 @@ def create_app(
     *,
     restart: Callable[[], None] | None = None,
 ) -> FastAPI:
-    """The device's ASGI app. Its parts are built when it starts, unless `state` brings them.
+    """The device's ASGI app. It builds its parts on start, unless `state` provides them.
 
-    `restart` ends the service, for what started it to start it again.
+    `restart` ends the service, so that whatever started it restarts it.
     """
 
     mcp = Endpoint()
@@ -105,10 +105,10 @@ def create_app(
     app = FastAPI(
         title="DRAGON",
         lifespan=lifespan,
-        # The documentation pages load scripts of others.
+        # The documentation pages load third-party scripts.
         docs_url=None,
         redoc_url=None,
-        # A redirect would lose a client's key, and is no error in OpenAI's shape.
+        # A redirect would drop a client's key, and is no error in OpenAI's shape.
         redirect_slashes=False,
         middleware=[
             Middleware(RequestContext),
@@ -130,7 +130,7 @@ def create_app(
 
 
 def _cross_origin(settings: Settings) -> list[Middleware]:
-    """Lets pages of the origins that are set in; never with a cookie: they have to have the key."""
+    """Admits pages of the configured origins; never with a cookie: they need a key."""
     if not settings.cors_origins:
         return []
     return [
@@ -148,11 +148,11 @@ def _cross_origin(settings: Settings) -> list[Middleware]:
 async def open_state(
     settings: Settings, restart: Callable[[], None] | None = None
 ) -> AsyncIterator[AppState]:
-    """Build the parts in the order they need each other; close them in the reverse order.
+    """Build the parts in order of dependency; close them in reverse order.
 
-    Raises `ConfigurationError` when a part cannot be had.
+    Raises `ConfigurationError` if a part cannot be built.
     """
-    # Imported late: torch takes seconds, and apps that bring their state need none of these.
+    # Imported late: torch takes seconds, and apps with a given state need none of these.
     import torch
 
     from app.conversations.background_run import BackgroundRuns

@@ -19,7 +19,7 @@ _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
 class Metrics:
-    """One registry an app, so that two apps in a process do not share counters."""
+    """One registry per app, so that two apps in a process do not share counters."""
 
     def __init__(
         self, peer_connected: Callable[[], bool], free_slots: Callable[[], float], pace: Pace
@@ -74,7 +74,7 @@ class Metrics:
             registry=self.registry,
         )
 
-        self._waiting: dict[str, float] = {}  # since when, by the ids of answers without text
+        self._waiting: dict[str, float] = {}  # start times, by the ids of answers without text
 
     def render(self) -> bytes:
         """The metrics in Prometheus' text format."""

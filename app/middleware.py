@@ -53,7 +53,7 @@ _WILDCARDS = frozenset({"0.0.0.0", "::"})  # noqa: S104
 
 
 class RequestContext:
-    """Outermost: request id in and out, security headers, one log line, the last line of errors."""
+    """The outermost layer: request id in and out, security headers, log line, unexpected errors."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -82,7 +82,7 @@ class RequestContext:
         except Exception as error:
             found = reported(error, f"request {request_id}")
             if status or scope["type"] == "websocket":
-                raise  # too late for an answer: the server cuts the connection
+                raise  # too late to reply: the server cuts the connection
             await error_response(scope, found)(scope, receive, send_with_headers)
         finally:
             if scope["type"] == "http":
@@ -95,7 +95,7 @@ class RequestContext:
         state: AppState = scope["app"].state.dragon
         state.metrics.request(method if route != "none" else "ANY", route, status, seconds)
         level = logging.DEBUG if scope["path"] in _PROBES else logging.INFO
-        # Never the query: the sign-in link carries the key there.
+        # Never the query: sign-in links carry the key there.
         line = (method, scope["path"], status, 1000 * seconds, request_id)
         log.log(level, "%s %s %d %.0f ms %s", *line)
 
@@ -107,17 +107,17 @@ def _chats(scope: Scope) -> bool:
 
 
 class Gate:
-    """Access control: the Host must be ours; paths that need it ask for the key or the cookie.
+    """Access control: the Host must be ours; paths that need it require a key or the cookie.
 
-    The Host check is against DNS rebinding, the Origin check against pages of other origins on
-    this machine, which share the cookie because cookies know no ports.
+    The Host check prevents DNS rebinding; the Origin check keeps out pages of other origins on this
+    machine, which share the cookie because cookies ignore ports.
     """
 
     def __init__(self, app: ASGIApp, host: str) -> None:
         self._app = app
         self._hosts = _LOCAL_HOSTS | {host.lower()}
         self._any_address = host in _WILDCARDS
-        self._asking = 0  # calls for answers, those that wait included
+        self._asking = 0  # calls for answers, including waiting ones
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket") and (refusal := self._refusal(scope)):
@@ -132,7 +132,7 @@ class Gate:
             self._asking -= answers
 
     async def _while_valid(self, key: ApiKey, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request of a named key for as long as that is not revoked."""
+        """Serve a request of a named key until the key is revoked."""
         state: AppState = scope["app"].state.dragon
         work = asyncio.ensure_future(self._app(scope, receive, send))
         try:
@@ -197,13 +197,13 @@ class Gate:
 
 
 _DRAIN_S = 10.0
-_DRAINED = 16  # times the limit: what is read of a body that is refused
+_DRAINED = 16  # times the limit: how much of a refused body is read
 
 
 class BodyLimit:
     """Refuses a body over the limit: by its declared length, else once that much was read.
 
-    `unbounded` names the paths whose routes read the body themselves, with limits of their own.
+    `unbounded` are the paths whose routes read the body themselves, with their own limits.
     """
 
     def __init__(self, app: ASGIApp, limit: int, unbounded: frozenset[str]) -> None:
@@ -231,7 +231,7 @@ class BodyLimit:
 
         async def watched(message: Message) -> None:
             nonlocal answered
-            # Whatever a parser makes of the cut body, the client is sent the reason.
+            # Whatever a parser makes of the truncated body, the client gets the reason.
             if answered or not over:
                 answered = True
                 await send(message)
@@ -246,7 +246,7 @@ class BodyLimit:
         return None
 
     async def _refuse(self, scope: Scope, receive: Receive, send: Send, *, more: bool) -> None:
-        # Closed with bytes unread, a connection is reset, and the reason may be lost with it.
+        # A connection closed with unread bytes is reset, and the reason may be lost with it.
         left = _DRAINED * self._limit
         with suppress(TimeoutError):
             async with asyncio.timeout(_DRAIN_S):
@@ -260,7 +260,7 @@ class BodyLimit:
 
 
 class _BodyTooLargeError(Exception):
-    """The body went over its limit while it was read."""
+    """The body exceeded its limit while it was read."""
 
 
 def _not_permitted(credential: Credential) -> str:
@@ -271,7 +271,7 @@ def _not_permitted(credential: Credential) -> str:
 
 
 def _caller(scope: Scope, headers: Headers, credential: Credential) -> str:
-    """Who shares the device with others: a page, or a key's clients of one machine."""
+    """The caller for fair sharing: a page, or a key's clients on one machine."""
     keyed = given_key(headers) is not None
     by = f"key {credential.name}" if keyed else f"page {credential.name}".strip()
     host, _ = scope.get("client") or ("", 0)

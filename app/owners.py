@@ -1,7 +1,7 @@
-"""Who acts: the owner of what is made, and for whom the database is read (`app.storage.owned`).
+"""The current owner: who owns what is made, and whose rows are read (`app.storage.owned`).
 
-A request acts for its key's owner, and what it begins does, too. Where nobody is said to act,
-nothing is read.
+A request acts for its key's owner, and so does everything it starts. Without a current owner
+nothing can be read.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 
 DEVICE = ""
-"""Owns what the device's own key makes; a key with documents of its own is an owner by its name."""
+"""Owner of what the device's own key makes; a key with documents of its own is an owner by name."""
 
 NOBODY = "-"
-"""Owns what has to stay of an owner whose data is erased; no key has that name."""
+"""Owner of what must remain after an owner's data is erased; no key has that name."""
 
 _EVERYONE = "*"
 _ACTING: ContextVar[str] = ContextVar("acting")
 
 
 def act_as(owner: str) -> None:
-    """From here on, in this task and those it begins, `owner` acts."""
+    """From here on, `owner` acts, in this task and those it starts."""
     _ACTING.set(owner)
 
 
 @contextmanager
 def acting_as(owner: str) -> Iterator[None]:
-    """Within, `owner` acts."""
+    """`owner` acts within this context."""
     token = _ACTING.set(owner)
     try:
         yield
@@ -36,17 +36,17 @@ def acting_as(owner: str) -> Iterator[None]:
 
 
 def everyone() -> AbstractContextManager[None]:
-    """Within, statements are for all rows: housekeeping, whose result nobody is shown."""
+    """Within this context, statements cover all rows: housekeeping, with no result shown."""
     return acting_as(_EVERYONE)
 
 
 def acting() -> str:
-    """Who acts. Raises `LookupError` where nobody does, and within `everyone`."""
+    """The current owner. Raises `LookupError` if there is none, and within `everyone`."""
     if (owner := _ACTING.get()) == _EVERYONE:
-        raise LookupError("housekeeping has to say whose a row is")
+        raise LookupError("housekeeping must name the owner of a row")
     return owner
 
 
 def may_all() -> bool:
-    """Whether this is housekeeping, to which all rows are open. Raises `LookupError`."""
+    """Whether this is housekeeping, with access to all rows. Raises `LookupError`."""
     return _ACTING.get() == _EVERYONE

@@ -1,4 +1,4 @@
-"""Locate the data files that lie beside `app` in a checkout and inside it once installed."""
+"""Locates the data files that are beside `app` in a checkout and inside it once installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Failures as clients see them, and the one policy on errors that nobody expected."""
+"""Failures as clients see them, and the one policy for unexpected errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dragon.localizable import encodable, localizable, with_localizable
 
 log = logging.getLogger("dragon.errors")
 
-# The first class that fits decides, so subclasses stand before their parents.
+# The first matching class decides, so subclasses come before their parents.
 _STATUS: tuple[tuple[type[DragonError], int, str], ...] = (
     (AuthenticationError, 401, "authentication_error"),
     (NotFoundError, 404, "invalid_request_error"),
@@ -47,7 +47,7 @@ _ANTHROPIC = {
 
 @dataclass(frozen=True)
 class Problem:
-    """A failure as a client sees it; `status` is that of HTTP."""
+    """A failure as a client sees it; `status` is the HTTP status."""
 
     status: int
     message: str
@@ -56,7 +56,7 @@ class Problem:
     code: str | None = None
 
     def body(self) -> dict[str, Any]:
-        """`{"error": {...}}`, as clients of the API get it."""
+        """`{"error": {...}}`, as the API's clients get it."""
         return {
             "error": {
                 "message": encodable(self.message),
@@ -67,13 +67,13 @@ class Problem:
         }
 
     def as_anthropic(self) -> dict[str, Any]:
-        """The same as clients of Anthropic's API get it."""
+        """The same in Anthropic's form."""
         usual = "api_error" if self.status >= 500 else "invalid_request_error"
         kind = _ANTHROPIC.get(self.status, usual)
         return {"type": "error", "error": {"type": kind, "message": encodable(self.message)}}
 
     def shown(self) -> dict[str, Any]:
-        """The body and what makes it localizable, as stored and sent to the page."""
+        """The body, with what is needed to translate it, as stored and sent to the page."""
         message = with_localizable({"message": self.message}).get("localizable")
         return self.body() | ({"localizable": message} if message else {})
 
@@ -100,7 +100,7 @@ DISK = Problem(
 
 
 def problem(error: Exception) -> Problem:
-    """The problem that an error is to a client: `INTERNAL` for an unexpected one."""
+    """The problem to show a client for an error: `INTERNAL` for an unexpected one."""
     if isinstance(error, DragonError):
         for kind, status, name in _STATUS:
             if isinstance(error, kind):
@@ -110,9 +110,9 @@ def problem(error: Exception) -> Problem:
 
 
 def reported(error: Exception, failed: str) -> Problem:
-    """The problem to answer with; the traceback of an unexpected error goes to the log alone.
+    """The problem to reply with; the traceback of an unexpected error goes to the log only.
 
-    `failed` names in the log what did not succeed.
+    `failed` names in the log what failed.
     """
     found = problem(error)
     if found is INTERNAL:

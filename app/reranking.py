@@ -1,4 +1,4 @@
-"""The judge as a service of its own: a question and texts in, how well each answers out."""
+"""The judge as a service: a question and texts in, how well each answers out."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from dragon.retrieval.judge import Line, TextJudge
 from dragon.retrieval.relevance import probability
 
 _BYTES = 700
-"""Of lines that are read at once, between answers."""
+"""Bytes of lines that are read at once, between answers."""
 MOST_PARTS = 1000
-"""Parts of that size, of all texts together."""
+"""The most parts of that size, over all texts."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class RerankingService:
     async def scores(self, query: str, texts: Sequence[str]) -> list[float]:
         """How likely each text answers, 0 to 1: that of its best line, 0 without any.
 
-        Cancelled, it stops after the job under way. Raises `InvalidRequestError` where there is too
+        If cancelled, it stops after the current job. Raises `InvalidRequestError` if there is too
         much to read.
         """
         split: list[list[list[Line]]] = []
@@ -41,7 +41,7 @@ class RerankingService:
             split.append(await asyncio.to_thread(_passages, text))
             if sum(map(len, split)) > MOST_PARTS:
                 raise InvalidRequestError(
-                    f"documents: at most {MOST_PARTS * _BYTES // 1000} kB, all of them together",
+                    f"documents: at most {MOST_PARTS * _BYTES // 1000} kB in total",
                     param="documents",
                 )
         return [await self._score(query, parts) for parts in split]
@@ -55,7 +55,7 @@ class RerankingService:
 
 
 def _passages(text: str) -> list[list[Line]]:
-    """A text's lines, a few at a time; the first of them with what it stands under."""
+    """A text's lines, a few at a time; the first of each with its context."""
     passages, lines, size = list[list[Line]](), list[Line](), 0
     for each in sentences([text]):
         if lines and size + len(each.text.encode()) > _BYTES:

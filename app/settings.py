@@ -1,4 +1,4 @@
-"""What a person can set about the device: environment or `.env`, prefix `DRAGON_`."""
+"""The device's settings: environment or `.env`, prefix `DRAGON_`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Cloud(StrEnum):
     """When the cloud is asked to take part in an answer."""
 
     NEVER = "never"
-    WHEN_NEEDED = "when_needed"  # not where the person's own documents answer
+    WHEN_NEEDED = "when_needed"  # not if the user's own documents answer
     ALWAYS = "always"
 
 
@@ -39,35 +39,35 @@ class Settings(ModelChoice, BaseSettings):
     host: str = "127.0.0.1"
     port: int = Field(default=8000, ge=1, le=65535)
     api_key: SecretStr | None = None
-    # Pages of these origins may call the API, with the key.
+    # Pages of these origins may call the API, with a key.
     cors_origins: Annotated[tuple[str, ...], NoDecode] = ()
     embedder: Path | None = None
     reranker: Path | None = None
-    # One, or several separated by commas.
+    # One URL, or several separated by commas.
     peer_url: str = f"ws://127.0.0.1:8100{LINK_PATH}"
     peer_key: SecretStr | None = None
     cloud: Cloud = Cloud.WHEN_NEEDED
     aggregation: Mode = Mode.ONEWAY
-    # Refuse parameters that are not known, in place of naming them in the response.
+    # Refuse unknown parameters, instead of naming them in the response.
     strict: bool = False
-    top_k: int | None = Field(default=None, ge=1, le=32)  # what suits the model
-    # The most that documents' KV may take on the disk; 0 keeps none.
+    top_k: int | None = Field(default=None, ge=1, le=32)  # the model's default
+    # The most that documents' KV may take on disk; 0 keeps none.
     kv_cache_mb: int = Field(default=1024, ge=0)
     log_format: Literal["text", "json"] = "text"
-    # Every how many tokens relevance is re-scored on the text so far; 0 for never.
+    # How often, in tokens, relevance is re-scored on the text so far; 0 for never.
     rescore_every: int = Field(default=0, ge=0, le=MAX_RESCORE_EVERY)
     # How long the first token may wait for the cloud, in seconds.
     first_token_deadline: float = Field(default=2.0, gt=0)
-    # One-way: a cloud whose weight would be below this has no part in the answer.
+    # One-way: a cloud with a smaller weight than this takes no part in the answer.
     least_cloud_weight: float = Field(default=0.125, ge=0, le=1)
-    # How much a passage may spend on answers with `dragon.epsilon`, all of them together.
+    # How much a passage may spend on all answers with `dragon.epsilon` together.
     passage_epsilon: float = Field(default=64.0, gt=0)
 
     @classmethod
     def read(cls) -> Settings:
         """Settings of this process; raises `ConfigurationError` naming the one that is wrong."""
         try:
-            # The data directory has the model chosen.
+            # The chosen model is in the data directory.
             return cls(_env_file=(cls().data_dir / CHOSEN, ".env"))
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]

@@ -1,4 +1,4 @@
-"""`dragon key`: the device's API key, and others by name, which may do less."""
+"""`dragon key`: the device's API key, and named keys, which may be limited."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ def add(
         Documents, typer.Option(help="Its own and those that are shared, or the device's own.")
     ] = Documents.SHARED,
     again: Annotated[
-        bool, typer.Option("--again", help="Have what an earlier key of this name has left.")
+        bool, typer.Option("--again", help="Take over what an earlier key of this name left.")
     ] = False,
 ) -> None:
-    """Make a key and print it once; only its digest is kept."""
+    """Create a key and print it once; only its digest is kept."""
     data_dir = Settings.read().data_dir
     if documents is Documents.OWN:
         _require_not_erasing(name, data_dir)
     if documents is Documents.OWN and not again and (left := _left_by(name, data_dir)):
         raise InvalidRequestError(
-            f"an earlier key {name} has left {left}: choose another name, or give them to this one "
+            f"an earlier key {name} has left {left}: choose another name, or take them over "
             "with --again"
         )
     print(api_keys(data_dir).add(name, may=scope, documents=documents))
@@ -73,12 +73,12 @@ def list_keys() -> None:
 
 @program.command("revoke")
 def revoke(name: Name) -> None:
-    """Revoke a key; what it has under way ends within two seconds. Its own documents stay."""
+    """Revoke a key; its work in progress ends within two seconds. Its own documents stay."""
     _keys().revoke(name)
     print(f"{name} is revoked.")
     if left := _left_by(name, Settings.read().data_dir):
         print(
-            f"Nobody reads what it has left, {left}, until it is added again; "
+            f"Nobody can read what it has left, {left}, until it is added again; "
             f"`dragon key erase {name}` erases it.",
             file=sys.stderr,
         )
@@ -89,7 +89,7 @@ def erase(
     name: Name,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Erase all that a revoked key has left: documents, chats, folders watched, projects."""
+    """Erase everything a revoked key has left: documents, chats, watched folders, projects."""
     from app.erasing import ask_for, wish
 
     require_name(name)
@@ -103,13 +103,13 @@ def erase(
     asked = wish(settings.data_dir, name)
     while asked.exists():
         asyncio.run(_erased(settings, lambda: not asked.exists()))
-    print(f"Erased of {name}: {left}.")
+    print(f"Erased: {left} of {name}.")
 
 
 async def _erased(settings: Settings, done: Callable[[], bool]) -> None:
-    """Let a device erase what it is to: the one that runs, or one that ends once it has started.
+    """Let a device erase what was requested: a running one, or one started for this.
 
-    Returns after a while, to be called again, if one runs.
+    If one runs, return after a short pause, to be called again.
     """
     from app.main import open_state
     from app.storage.data_dir import InUseError
@@ -117,7 +117,9 @@ async def _erased(settings: Settings, done: Callable[[], bool]) -> None:
     try:
         async with open_state(settings):
             if not done():
-                raise DragonError("It could not be erased now; each start of the device tries it.")
+                raise DragonError(
+                    "It could not be erased now; every start of the device tries again."
+                )
     except InUseError:
         await asyncio.sleep(_PAUSE_S)
 
@@ -126,7 +128,7 @@ def _require_not_erasing(name: str, data_dir: Path) -> None:
     from app.erasing import wish
 
     if wish(data_dir, name).exists():
-        raise InvalidRequestError(f"what an earlier key {name} has left is being erased: wait")
+        raise InvalidRequestError(f"the data of an earlier key {name} is still being erased: wait")
 
 
 def _keys() -> KeyFile[ApiKey]:

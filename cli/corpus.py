@@ -1,4 +1,4 @@
-"""`dragon corpus`: the peer's public passages, built, checked and switched."""
+"""`dragon corpus`: build, check and switch the peer's public passages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ program = typer.Typer(help="The peer's public corpus.", no_args_is_help=True)
 _Source = Annotated[Path, typer.Argument(help="JSONL, TSV or Parquet with id, title and text.")]
 _Out = Annotated[Path | None, typer.Option(help="Default: DRAGON_PEER_CORPUS.")]
 _Place = Annotated[Path | None, typer.Argument(help="Default: DRAGON_PEER_CORPUS.")]
-_Processes = Annotated[int, typer.Option(min=1, help="How many embed, on a core each if several.")]
+_Processes = Annotated[
+    int, typer.Option(min=1, help="How many embed; if several, on one core each.")
+]
 
 
 @program.command()
@@ -29,18 +31,20 @@ def build(
     source: _Source,
     out: _Out = None,
     processes: _Processes = 1,
-    shards: Annotated[int, typer.Option(min=1, help="Among which documents are shared out.")] = 1,
+    shards: Annotated[
+        int, typer.Option(min=1, help="How many to distribute the documents over.")
+    ] = 1,
     flat_up_to: Annotated[
         int, typer.Option(min=10_000, help="The most passages a shard keeps in memory.")
     ] = FLAT_UP_TO,
 ) -> None:
-    """Chunk, embed and index a file of passages, and serve them; run again, it is resumed."""
+    """Chunk, embed and index a file of passages, and serve them; run again to resume."""
     _build(source, out, processes, shards=shards, flat_up_to=flat_up_to)
 
 
 @program.command()
 def append(source: _Source, out: _Out = None, processes: _Processes = 1) -> None:
-    """Serve a file of passages besides those there are; run again, it is resumed."""
+    """Serve a file of passages in addition to the existing ones; run again to resume."""
     _build(source, out, processes, append=True)
 
 
@@ -62,7 +66,7 @@ def _build(source: Path, out: Path | None, processes: int, **choices: Any) -> No
 
 @program.command()
 def info(path: _Place = None) -> None:
-    """Print what the corpus holds that is served, as JSON."""
+    """Print the contents of the served corpus, as JSON."""
     versions = _versions(path)
     served = versions.current
     described = asdict(versions.manifest(served))
@@ -72,7 +76,7 @@ def info(path: _Place = None) -> None:
 
 @program.command()
 def verify(path: _Place = None) -> None:
-    """Read every file of every version, and say of each whether it is as it was built."""
+    """Read every file of every version, and report whether each version is as it was built."""
     from peer.corpus.store import Corpus
 
     versions, damaged = _versions(path), False
@@ -93,7 +97,7 @@ def verify(path: _Place = None) -> None:
 
 @program.command()
 def switch(version: str, path: _Place = None) -> None:
-    """Serve another version, once it is verified; a running peer follows."""
+    """Serve another version, after verifying it; a running peer follows."""
     from peer.corpus.store import Corpus
 
     versions = _versions(path)

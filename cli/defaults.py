@@ -1,4 +1,4 @@
-"""Settings that the program fills in: those that make two services on one machine fit."""
+"""Settings that the program fills in, so that two services on one machine fit together."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from peer.settings import PeerSettings
 
 
 def share_cores() -> None:
-    """Two services that each take every core run a hundred times slower."""
+    """Halve the threads: two services that each use every core run a hundred times slower."""
     _default("DRAGON_THREADS", str(max(1, (os.cpu_count() or 1) // 2)))
 
 
 def share_link() -> PeerSettings:
-    """The peer of this machine, whose key, address and corpus the device's settings then fit."""
+    """The peer's settings on this machine; sets the device's key, address and corpus to match."""
     data_dir = Settings.read().data_dir
     _default("DRAGON_PEER_CORPUS", str(data_dir / "corpus"))
     given = Settings.read().peer_key
@@ -34,13 +34,13 @@ def share_link() -> PeerSettings:
 
 
 def corpus(settings: Settings) -> Path:
-    """Where the corpus lies: beside the device's data unless `DRAGON_PEER_CORPUS` is set."""
+    """The corpus's directory: beside the device's data unless `DRAGON_PEER_CORPUS` is set."""
     _default("DRAGON_PEER_CORPUS", str(settings.data_dir / "corpus"))
     return PeerSettings.read().peer_corpus
 
 
 def sign_in_link(settings: Settings, key: str) -> str:
-    """What signs a browser in, once."""
+    """A link that signs a browser in, once."""
     code = one_time_code(key, time.time())
     return f"http://{address(settings.host, settings.port)}/sign-in?code={code}"
 
@@ -51,6 +51,6 @@ def is_set(name: str) -> bool:
 
 
 def _default(name: str, value: str) -> None:
-    """Set what neither the environment nor `.env` sets, for this process and its children."""
+    """Set a variable that neither the environment nor `.env` sets, also for child processes."""
     if not is_set(name):
         os.environ[name] = value

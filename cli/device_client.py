@@ -1,4 +1,4 @@
-"""The running device's HTTP API, as commands use it: one request each, streamed both ways."""
+"""The running device's HTTP API for commands: one request each, streamed both ways."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ class DeviceClient:
         self._settings = settings
 
     def get(self, path: str) -> Any:
-        """What is there, decoded."""
+        """The JSON at a path."""
         with self._response("GET", path) as response:
             return json.load(response)
 
     def send(self, method: str, path: str, body: object = None) -> Any:
-        """The answer to a request with a JSON body, decoded."""
+        """The JSON reply to a request with a JSON body."""
         sent = None if body is None else json.dumps(body).encode()
         with self._response(method, path, sent, {"Content-Type": "application/json"}) as response:
             return json.load(response)
 
     def upload(self, path: Path) -> Any:
-        """The new file's object; its contents are read as they are sent."""
+        """Upload a file, reading it as it is sent; returns the new file object."""
         boundary = uuid4().hex
         name = path.name.replace('"', "%22")
         head = (
@@ -82,7 +82,7 @@ class DeviceClient:
                 message = f"No device runs at {address(host, port)}: start it with `dragon up`."
                 raise DragonError(message) from None
             authorization = {"Authorization": f"Bearer {api_key(self._settings)}"}
-            # A request that is refused before all of it was read has an answer none the less.
+            # A request refused before all of it was read still has a reply.
             with suppress(BrokenPipeError, ConnectionResetError):
                 connection.request(method, path, body, authorization | (headers or {}))
             response = connection.getresponse()

@@ -1,4 +1,4 @@
-"""`dragon doctor`: looks through the data directory, and mends what can be made again."""
+"""`dragon doctor`: checks the data directory, and repairs what can be rebuilt."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from app.settings import Settings
 
 @dataclass(frozen=True)
 class Finding:
-    """What one check found; `well` is whether nothing is left to do by hand."""
+    """The result of one check; `well` is whether nothing is left to do by hand."""
 
     what: str
     says: str
@@ -41,14 +41,14 @@ def doctor() -> None:
 
 
 def examine(data_dir: Path, embedder: Path | None) -> Iterator[Finding]:
-    """Every check in turn; without a readable database there is only the first."""
+    """Every check in turn; only the first without a readable database."""
     from app.storage import full_text
     from app.storage.database import DATABASE
 
     try:
         mended = full_text.mend(data_dir / DATABASE)
     except sqlite3.DatabaseError:
-        mended = []  # whatever it is, the first check says so
+        mended = []  # the first check reports it, whatever it is
     with closing(sqlite3.connect(data_dir / DATABASE)) as connection:
         try:
             yield _database(connection)
@@ -72,7 +72,7 @@ def _database(connection: sqlite3.Connection) -> Finding:
         says = f"{'; '.join(problems)}; restore a backup: dragon restore FILE --replace"
         return Finding("database", says, well=False)
     if strays := connection.execute("PRAGMA foreign_key_check").fetchall():
-        return Finding("database", f"{len(strays)} rows belong to nothing", well=False)
+        return Finding("database", f"{len(strays)} rows refer to missing rows", well=False)
     (documents,) = connection.execute("SELECT count(*) FROM documents").fetchone()
     (conversations,) = connection.execute("SELECT count(*) FROM conversations").fetchone()
     return Finding("database", f"{documents} documents, {conversations} conversations")
@@ -98,7 +98,7 @@ def _originals(connection: sqlite3.Connection, data_dir: Path) -> Finding:
 
     lost, altered, count = [], [], 0
     rows = list(connection.execute("SELECT id, filename, owner FROM documents ORDER BY rowid"))
-    # One that was moved keeps its id, and so does a watched file that has another name now.
+    # A moved document keeps its id, and so does a renamed watched file.
     kept = connection.execute("SELECT DISTINCT collection FROM documents UNION VALUES ('')")
     collections = [collection for (collection,) in kept]
     for document, name, owner in rows:

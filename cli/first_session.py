@@ -17,13 +17,11 @@ _INTERRUPTED = 130
 
 
 def add(
-    files: Annotated[
-        list[Path], typer.Argument(help="Files, or folders with all that is in them.")
-    ],
+    files: Annotated[list[Path], typer.Argument(help="Files, or folders with all their files.")],
 ) -> None:
     """Add files to the device's documents, and wait until they can be found."""
     device = DeviceClient(Settings.read())
-    device.get("/health")  # without a device all would fail alike
+    device.get("/health")  # without a device all files would fail alike
     refused = False
     for file in (each for path in files for each in _files(path)):
         try:
@@ -39,7 +37,7 @@ def add(
 
 
 def _files(path: Path) -> list[Path]:
-    """The file itself, or those in a folder and below it; hidden ones are left out."""
+    """The file itself, or those in a folder and below it, except hidden ones."""
     if not path.is_dir():
         return [path]
     inside = sorted(each for each in path.rglob("*") if each.is_file())

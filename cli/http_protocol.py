@@ -1,4 +1,4 @@
-"""HTTP that no client can hold up: a request must come in within a time, and in bounded numbers."""
+"""HTTP that no client can stall: a request has limited time, and connections are bounded."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEAD_S = 10.0
 BODY_S = 30.0
-"""How long a request's head may take, and the pauses of its body."""
+"""How long a request's head may take, and each pause in its body."""
 MAX_HEAD_BYTES = 64 << 10
 
 
 def raise_file_limit() -> None:
-    """Every connection is an open file, and the usual limit of 1,024 is soft."""
+    """Raise the soft limit of open files, usually 1,024: every connection needs one."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 class BoundedHttp(HttpToolsProtocol):
-    """uvicorn's protocol, closing connections whose request does not come in.
+    """uvicorn's protocol, closing connections whose request does not arrive in time.
 
-    Half of the files that may be open are for connections that wait for a request; beyond that the
-    one that has waited longest is closed.
+    Half of the open files allowed are for connections waiting for a request; beyond that the one
+    that has waited longest is closed.
     """
 
-    _waiting: ClassVar[dict[BoundedHttp, None]] = {}  # in the order of their beginning
+    _waiting: ClassVar[dict[BoundedHttp, None]] = {}  # oldest first
     _timer: asyncio.TimerHandle | None = None
     _head_bytes = 0
 
@@ -71,18 +71,18 @@ class BoundedHttp(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """The request is whole; its answer may take as long as it takes."""
+        """The request is complete; its reply may take as long as it needs."""
         self._disarm()
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """The connection is kept for another request, for as long as the server is set to."""
+        """The connection is kept for another request, for as long as the server allows."""
         super().on_response_complete()
         if not self.transport.is_closing():
             self._waiting.setdefault(self)
 
     def handle_websocket_upgrade(self) -> None:
-        """From here on it is another protocol's."""
+        """From here on another protocol handles the connection."""
         self._heard()
         super().handle_websocket_upgrade()
 

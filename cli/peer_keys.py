@@ -27,7 +27,7 @@ Name = Annotated[str, typer.Argument(help="Whose key it is, such as a household 
 def peer(
     context: typer.Context,
     ray: Annotated[
-        bool, typer.Option("--ray", help="As an application of Ray Serve, in several processes.")
+        bool, typer.Option("--ray", help="Run it on Ray Serve, in several processes.")
     ] = False,
 ) -> None:
     """Start the cloud peer."""
@@ -39,16 +39,16 @@ def peer(
 def add(
     name: Name,
     tokens_a_day: Annotated[
-        int | None, typer.Option(min=1, help="Of questions and answers; none: as many as it likes.")
+        int | None, typer.Option(min=1, help="Of questions and answers; default: unlimited.")
     ] = None,
     answers: Annotated[
-        int | None, typer.Option(min=1, help="At once; none: half of DRAGON_PEER_MAX_SESSIONS.")
+        int | None, typer.Option(min=1, help="At once; default: half of DRAGON_PEER_MAX_SESSIONS.")
     ] = None,
     share: Annotated[
-        float, typer.Option(min=0.01, max=100, help="Of the engine's time, beside the others' 1.")
+        float, typer.Option(min=0.01, max=100, help="Weight of its engine time; others have 1.")
     ] = 1.0,
 ) -> None:
-    """Make a key and print it once; only its digest is kept."""
+    """Create a key and print it once; only its digest is kept."""
     key = _keys().add(name, tokens_a_day=tokens_a_day, answers=answers, share=share)
     print(key)
     print("Set it as DRAGON_PEER_KEY on its devices; it is not shown again.", file=sys.stderr)
@@ -56,7 +56,7 @@ def add(
 
 @keys_program.command("list")
 def list_keys() -> None:
-    """Print the keys' names, what they may have, and the tokens they have had today."""
+    """Print the keys' names, their limits, and the tokens they have used today."""
     from rich.console import Console
     from rich.table import Table
 
@@ -75,7 +75,7 @@ def list_keys() -> None:
 
 @keys_program.command("revoke")
 def revoke(name: Name) -> None:
-    """Let a key's devices in no longer; those that are connected are out within a second."""
+    """Revoke a key; its devices are disconnected within a second."""
     _keys().revoke(name)
     print(f"{name} is revoked.")
 

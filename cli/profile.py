@@ -1,4 +1,4 @@
-"""`dragon profile`: what this machine and its link can do."""
+"""`dragon profile`: measures this machine and its link."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cli.defaults import is_set, share_cores, share_link
 
 
 def profile() -> None:
-    """Measure decode delay and link, for the services to start with."""
+    """Measure decode delay and link, as the services' first estimates."""
     share_cores()
     if not is_set("DRAGON_PEER_URL"):
         share_link()
@@ -43,7 +43,7 @@ def profile() -> None:
         link = measure(settings.peers[0], peer_key, hello)
         found = found.model_copy(update=asdict(link))
     except LinkError as error:
-        print(f"The link is left out: {error.message}", file=sys.stderr)
+        print(f"The link was not measured: {error.message}", file=sys.stderr)
     table = Table("what", "measured")
     for name, value in found.table(max(contexts)).items():
         table.add_row(name, value)

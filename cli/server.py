@@ -28,13 +28,14 @@ _LOOK_S = 0.05
 
 
 Tls = tuple[Path, Path]
-"""A certificate with its chain, and its key, PEM."""
+"""A certificate chain and its key, PEM."""
 
 
 class _Server(uvicorn.Server):
-    """Says that it listens; what uvicorn says itself is not logged.
+    """Logs when it listens; uvicorn's own messages are not logged.
 
-    Before it ends it `drains`: whoever is connected is given time to go. A second Ctrl-C ends that.
+    Before it ends it runs `drain`, which gives connected devices time to leave. A second Ctrl-C
+    ends that.
     """
 
     def __init__(self, config: uvicorn.Config, drain: Callable[[], Awaitable[None]] | None) -> None:
@@ -42,7 +43,7 @@ class _Server(uvicorn.Server):
         self._drain = drain
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End, once what is under way has ended."""
+        """Shut down, once current work has ended."""
         if self._drain is not None:
             draining = asyncio.ensure_future(self._drain())
             while not (draining.done() or self.force_exit):  # noqa: ASYNC110 (a signal sets it)
@@ -52,17 +53,17 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        # An answer that was broken off leaves cycles. They are only looked for once a quarter as
-        # many objects have come as there were before, and libraries and models are many.
+        # Aborted answers leave cycles, which the collector looks for only once there are a quarter
+        # as many new objects as old ones; libraries and models make many old ones.
         gc.collect()
         gc.freeze()
-        gc.collect()  # counts what there is from now on
+        gc.collect()  # counts from now on
         scheme = "https" if self.config.is_ssl else "http"
         log.info("ready at %s://%s", scheme, address(self.config.host, self.config.port))
 
 
 def peer_server(app: FastAPI, settings: PeerSettings) -> uvicorn.Server:
-    """The peer's server, encrypted where it has a certificate.
+    """The peer's server, encrypted if it has a certificate.
 
     Raises `ConfigurationError` for a certificate or key that cannot be used.
     """
@@ -71,12 +72,12 @@ def peer_server(app: FastAPI, settings: PeerSettings) -> uvicorn.Server:
     tls = None
     if settings.peer_tls_cert is not None and settings.peer_tls_key is not None:
         tls = settings.peer_tls_cert, settings.peer_tls_key
-        log.info("devices may pin the certificate by #sha256=%s", _fingerprint(*tls))
+        log.info("devices may pin the certificate with #sha256=%s", _fingerprint(*tls))
     return server(app, settings.peer_host, settings.peer_port, drain=lambda: drain(app), tls=tls)
 
 
 def _fingerprint(certificate: Path, key: Path) -> str:
-    """What the certificate is pinned by; raises `ConfigurationError` where it cannot be used."""
+    """The certificate's pin; raises `ConfigurationError` if it cannot be used."""
     try:
         ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certificate, key)
         first = certificate.read_text("ascii").partition(ssl.PEM_FOOTER)[0]
@@ -98,7 +99,7 @@ def server(
     drain: Callable[[], Awaitable[None]] | None = None,
     tls: Tls | None = None,
 ) -> uvicorn.Server:
-    """Both services' server. Draft frames are small and must not wait, so nothing is deflated."""
+    """Both services' server. Draft frames are small and must not wait, so there is no deflate."""
     raise_file_limit()
     return _Server(
         uvicorn.Config(
@@ -124,7 +125,7 @@ def server(
 
 
 def _plain_start(app: ASGIApp) -> ASGIApp:
-    """The app, saying in one line instead of a traceback what setting keeps it from starting."""
+    """The app, reporting a setting that prevents its start in one line instead of a traceback."""
 
     async def started(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "lifespan":

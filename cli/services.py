@@ -1,4 +1,4 @@
-"""`dragon up`, `device` and `peer`: the services, together or one."""
+"""`dragon up`, `device` and `peer`: the services, together or alone."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def up() -> None:
     if peer.peer_tls_cert is not None:
         raise ConfigurationError(
             "DRAGON_PEER_TLS_CERT: `dragon up` joins both services on this machine, where nothing "
-            "is encrypted; start `dragon peer` and `dragon device` by themselves"
+            "is encrypted; start `dragon peer` and `dragon device` separately"
         )
     device = Settings.read()
     key = api_key(device)
@@ -73,7 +73,7 @@ def up() -> None:
             before = kept(device.data_dir)
             while True:
                 if any(service.asks_to_restart for service in services):
-                    print("Starting again, as was asked for on the page.", flush=True)
+                    print("Starting again, as requested on the page.", flush=True)
                     _start_with_the_choice(services, listening, before)
                     before = kept(device.data_dir)
                 for service in services:
@@ -86,12 +86,12 @@ def _start_with_the_choice(
     listening: Iterable[tuple[str, int]],
     before: dict[Path, dict[str, str]],
 ) -> None:
-    """Start all with the model that was chosen or, if one does not start, with the one before."""
+    """Start all with the chosen model or, if one fails to start, with the previous model."""
     start_again(services)
     try:
         wait_ready(services, *listening)
     except DragonError as error:
-        print(f"{error} The model used before is taken again.", flush=True)
+        print(f"{error} Going back to the previous model.", flush=True)
         take_back(before)
         start_again(services)
 

@@ -1,4 +1,4 @@
-"""The services as child processes: started, awaited, started again, and ended together."""
+"""The services as child processes: started, awaited, restarted, and ended together."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from types import FrameType
 from dragon.errors import ConfigurationError, DragonError
 
 RESTART = 75
-"""The status of a service that ended in order to be started again, together with the others."""
+"""The exit status of a service that asks to be restarted, together with the others."""
 
-_STOP_SECONDS = 12.0  # the services give answers under way 5, and open streams 3
+_STOP_SECONDS = 12.0  # the services give answers in progress 5, and open streams 3
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 30.0
 _LASTING_S = 60.0
 _WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 
 
 def reachable(host: str) -> str:
-    """The address under which this machine reaches what listens on `host`."""
+    """The address at which this machine reaches a service that listens on `host`."""
     return _WILDCARDS.get(host, host)
 
 
 def address(host: str, port: int) -> str:
-    """Host and port as a URL has them."""
+    """Host and port in the form of a URL."""
     host = reachable(host)
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -51,7 +51,7 @@ def own_command(*arguments: str) -> list[str]:
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Ctrl-C, SIGTERM and a closed terminal end what is inside, which is no failure."""
+    """Ctrl-C, SIGTERM and a closed terminal end this context, without an error."""
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -65,7 +65,7 @@ def stoppable() -> Iterator[None]:
 
 
 class Service:
-    """A service as a child process, started again whenever it ends by itself."""
+    """A service as a child process, restarted whenever it ends on its own."""
 
     def __init__(self, name: str, *options: str) -> None:
         self.name = name
@@ -76,7 +76,7 @@ class Service:
 
     @property
     def asks_to_restart(self) -> bool:
-        """Whether it has ended to be started again with all others."""
+        """Whether it has ended in order to be restarted with all others."""
         return self.process.poll() == RESTART
 
     def check(self) -> None:
@@ -85,7 +85,7 @@ class Service:
             raise DragonError(f"The {self.name} ended by itself (status {status}), see above.")
 
     def revive(self) -> None:
-        """Start it again if it has ended, later each time that it does not last."""
+        """Restart it if it has ended, after a longer wait each time that it does not last."""
         status, now = self.process.poll(), time.monotonic()
         if status is None:
             return
@@ -104,7 +104,7 @@ class Service:
             self.start()
 
     def end(self) -> None:
-        """Let it finish what it serves, for a while."""
+        """End it, giving it time to finish what it serves."""
         self.process.terminate()
         try:
             self.process.wait(_STOP_SECONDS)
@@ -113,14 +113,14 @@ class Service:
             self.process.wait()
 
     def start(self) -> None:
-        """Start it, with the settings as they are now."""
+        """Start it, with the current settings."""
         self._started, self._due = time.monotonic(), None
         self.process = subprocess.Popen(self._command)
 
 
 @contextmanager
 def running(*commands: Sequence[str]) -> Iterator[list[Service]]:
-    """The services as processes of our process group, ended in the reverse order at the end.
+    """The services as processes of our process group, ended in reverse order on exit.
 
     Each command is a service's name with its options.
     """
@@ -136,7 +136,7 @@ def running(*commands: Sequence[str]) -> Iterator[list[Service]]:
 
 
 def end(services: Sequence[Service]) -> None:
-    """End them, the last one started first."""
+    """End the services in reverse order."""
     for service in reversed(services):
         service.end()
 
@@ -149,7 +149,7 @@ def start_again(services: Sequence[Service]) -> None:
 
 
 def wait_ready(services: Sequence[Service], *addresses: tuple[str, int]) -> None:
-    """Return once all answer at their host and port. Raises `DragonError` if one ends before."""
+    """Return once all are ready at their host and port. Raises `DragonError` if one ends first."""
     for host, port in addresses:
         while not _is_ready(host, port):
             for service in services:

@@ -14,7 +14,7 @@ from cli.device_client import DeviceClient
 from dragon.errors import DragonError
 
 _PAUSE_S = 0.5
-_REASONS = 20  # of files that could not be read, at most
+_REASONS = 20  # the most unreadable files listed
 _STATES = {
     "missing": "it is not there now, its documents stay",
     "failing": "the device cannot follow it now, its log says why",
@@ -25,10 +25,10 @@ def watch(
     folders: Annotated[list[Path] | None, typer.Argument(help="Folders; none: list them.")] = None,
     collection: Annotated[str | None, typer.Option(help="Default: the folder's name.")] = None,
     key: Annotated[
-        str | None, typer.Option(help="Whose documents they are: a key that has its own.")
+        str | None, typer.Option(help="The key they belong to, one with its own documents.")
     ] = None,
 ) -> None:
-    """Make the files of folders documents that follow them, and wait until they can be found.
+    """Turn the files of folders into documents that follow them, and wait until they are ready.
 
     Ctrl-C ends the waiting, not the watching.
     """
@@ -38,7 +38,7 @@ def watch(
         folder = device.send("POST", "/api/folders", body)
         if key is None:
             _wait(device, folder)
-        else:  # from here on it is seen by that key alone
+        else:  # from here on only that key sees it
             print(f"{folder['path']}: followed for {key} (collection '{folder['collection']}')")
     if not folders:
         for folder in device.get("/api/folders")["data"]:
@@ -46,7 +46,7 @@ def watch(
 
 
 def unwatch(folder: Annotated[Path, typer.Argument(help="The folder.")]) -> None:
-    """Follow a folder no more and delete the documents it brought; its files stay."""
+    """Stop following a folder and delete its documents; its files stay."""
     device = DeviceClient(Settings.read())
     wanted = {str(folder.absolute()), str(folder.resolve())}
     for each in device.get("/api/folders")["data"]:
@@ -71,7 +71,7 @@ def _wait(device: DeviceClient, folder: Any) -> None:
 
 
 def _tell(device: DeviceClient, folder: Any) -> None:
-    """The folder's state, and why files could not be read."""
+    """Print the folder's state, and why files could not be read."""
     told = f"{folder['path']}: {_STATES.get(folder['state'], _count(folder))}"
     print(f"{told} (collection '{folder['collection']}')", flush=True)
     unread = device.get(f"/api/folders/{folder['id']}/files?state=unread&limit={_REASONS}")

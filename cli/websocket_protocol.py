@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 class RefusableWebSocket(WebSocketsSansIOProtocol):
-    """uvicorn's protocol, for which a refusal by a response is no mistake of the app."""
+    """uvicorn's protocol, accepting that the app refuses with a response."""
 
     async def send(self, message: ASGISendEvent) -> None:
-        """Send what the app says."""
+        """Send the app's message."""
         await super().send(message)
         if message["type"] == "websocket.http.response.body":
             self.handshake_complete |= not message.get("more_body", False)

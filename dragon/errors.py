@@ -1,4 +1,4 @@
-"""The exception tree of DRAGON.
+"""The exception hierarchy of DRAGON.
 
 Each service maps these classes to HTTP statuses or link refusals in one place. Messages are shown
 to the user: they say what is wrong and what to do about it.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class DragonError(Exception):
-    """Root of the tree. `code` is a stable identifier for programs, the message is for people."""
+    """Base class. `code` is a stable identifier for programs, the message is for people."""
 
     code = "internal_error"
 
@@ -42,7 +42,7 @@ class ContextLengthError(InvalidRequestError):
 
 
 class DocumentError(InvalidRequestError):
-    """An uploaded document is rejected: empty, encrypted, of an unknown kind, or without text."""
+    """An uploaded document is rejected: empty, encrypted, of an unknown type, or without text."""
 
     code = "invalid_document"
 
@@ -66,13 +66,13 @@ class NotFoundError(DragonError):
 
 
 class NotYoursError(DragonError):
-    """What is named is another one's, who lets it be read, and not be changed."""
+    """The resource belongs to someone else, who shares it for reading only."""
 
     code = "not_yours"
 
 
 class OverloadedError(DragonError):
-    """No slot is free; the same request may succeed later: after `retry_s` seconds, if known."""
+    """No slot is free; the same request may succeed later, after `retry_s` seconds if known."""
 
     code = "overloaded"
 
@@ -88,7 +88,7 @@ class ModelServerError(DragonError):
 
 
 class StorageError(DragonError):
-    """The disk is full, or cannot be written; the same request may succeed later."""
+    """The disk is full or not writable; the same request may succeed later."""
 
     code = "insufficient_storage"
 
@@ -112,6 +112,6 @@ class HandshakeError(LinkError):
 
 
 class PreemptedError(DragonError):
-    """A forward pass was abandoned between layers since its result is no longer needed."""
+    """A forward pass was abandoned between layers because its result is no longer needed."""
 
     code = "preempted"

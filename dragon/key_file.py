@@ -1,4 +1,4 @@
-"""Named keys in a file, which one program changes and a running service follows."""
+"""Named keys in a file that one program changes and a running service reloads."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
 
 
 class NamedKey(BaseModel):
-    """A key by its SHA-256, hex.
+    """A key, stored as its SHA-256 in hex.
 
-    It is 256 random bits, so that nothing slower than SHA-256 is needed to keep it.
+    A key is 256 random bits, so nothing slower than SHA-256 is needed to protect it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -37,12 +37,12 @@ K = TypeVar("K", bound=NamedKey)
 
 
 def digest_of(key: str) -> str:
-    """What a key is kept as."""
+    """The digest a key is stored as."""
     return hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()
 
 
 class KeyFile(Generic[K]):
-    """A file of keys of one kind. `existing` keys are those it had when it was last read."""
+    """A file of keys of one type. `existing` are the keys found when it was last read."""
 
     def __init__(self, path: Path, kind: type[K]) -> None:
         self._path = path
@@ -53,18 +53,18 @@ class KeyFile(Generic[K]):
 
     @property
     def exists(self) -> bool:
-        """Whether there has been a file, even one that revoking has emptied."""
+        """Whether the file was ever seen, even if revoking has emptied it since."""
         return self._seen is not None
 
     def refresh(self) -> bool:
-        """Read the file if it has changed; whether it has.
+        """Read the file if it has changed, and say whether it has.
 
         Raises `ConfigurationError`, once for each change, and leaves the keys as they were.
         """
         try:
             status = self._path.stat()
         except FileNotFoundError:
-            return False  # one that was there and is gone revokes nothing
+            return False  # deleting the file revokes nothing
         seen = status.st_ino, status.st_mtime_ns
         if seen == self._seen:
             return False
@@ -73,7 +73,7 @@ class KeyFile(Generic[K]):
         return True
 
     def read(self) -> tuple[K, ...]:
-        """The keys in the file, none where there is no file. Raises `ConfigurationError`."""
+        """The keys in the file, none if there is no file. Raises `ConfigurationError`."""
         try:
             return tuple(self._keys.validate_json(self._path.read_bytes()))
         except FileNotFoundError:
@@ -82,20 +82,20 @@ class KeyFile(Generic[K]):
             raise ConfigurationError(f"{self._path} cannot be read: {error}") from error
 
     def add(self, name: str, **allowed: Any) -> str:
-        """Make a key that may have what is `allowed`, of which only the digest is kept.
+        """Create a key with the `allowed` fields; only its digest is stored.
 
-        Raises `InvalidRequestError` for a name that is taken, or is none.
+        Raises `InvalidRequestError` for a name that is taken or invalid.
         """
         require_name(name)
         key = secrets.token_urlsafe(32)
         with self._changed() as keys:
             if any(each.name == name for each in keys):
-                raise InvalidRequestError(f"there is a key {name} already: revoke it first")
+                raise InvalidRequestError(f"the key {name} already exists: revoke it first")
             keys.append(self._kind(name=name, digest=digest_of(key), **allowed))
         return key
 
     def revoke(self, name: str) -> None:
-        """Let nobody in by this key any longer. Raises `NotFoundError`."""
+        """Remove a key. Raises `NotFoundError`."""
         with self._changed() as keys:
             kept = [key for key in keys if key.name != name]
             if len(kept) == len(keys):
@@ -104,7 +104,7 @@ class KeyFile(Generic[K]):
 
     @contextmanager
     def _changed(self) -> Iterator[list[K]]:
-        """The keys of the file, written back whole; one program at a time."""
+        """The file's keys, written back as a whole; one program at a time."""
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder = os.open(self._path.parent, os.O_RDONLY)
         try:
@@ -117,7 +117,7 @@ class KeyFile(Generic[K]):
 
 
 def require_name(name: str) -> None:
-    """Raises `InvalidRequestError` for what no key can be named."""
+    """Raises `InvalidRequestError` for an invalid key name."""
     if not _NAME.fullmatch(name):
         raise InvalidRequestError(
             f"{name!r} is no name for a key: use up to 40 small letters, digits, '.', '_' and "
@@ -126,7 +126,7 @@ def require_name(name: str) -> None:
 
 
 def find(keys: tuple[K, ...], given: str) -> K | None:
-    """The key whose text this is; every one is compared, so that the time tells nothing."""
+    """The key with this text; every one is compared, so that timing reveals nothing."""
     digest = digest_of(given)
     matches = [key for key in keys if hmac.compare_digest(key.digest, digest)]
     return matches[0] if matches else None

@@ -1,15 +1,15 @@
-"""Where a service needs a key, how long that key has to be, and of what."""
+"""When a service needs a key, how long it must be, and which characters it may have."""
 
 from __future__ import annotations
 
 import ipaddress
 
 LEAST_KEY = 22
-"""Characters of 6 bits that make 128."""
+"""Characters of 6 bits each, enough for 128 bits."""
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches a host."""
+    """Whether a host can be reached from this machine only."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -17,6 +17,6 @@ def is_loopback(host: str) -> bool:
 
 
 def require_sendable(key: str) -> None:
-    """Raises `ValueError` for a key that does not fit into a header."""
+    """Raises `ValueError` for a key that cannot be sent in a header."""
     if not (key.isascii() and key.isprintable() and " " not in key):
         raise ValueError("a key is printable ASCII without spaces")

@@ -1,4 +1,4 @@
-"""Messages for people: English, with a code and values to say them in another language."""
+"""Messages for people: English, with a code and values to translate them by."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any, Self
 
 
 class Localizable(str):
-    """A message in English that knows its `code`, which stands for it, and the values in it.
+    """A message in English with the `code` of its template and the values in it.
 
-    A value may be a message itself.
+    A value may itself be a message.
     """
 
     code: str
@@ -18,7 +18,7 @@ class Localizable(str):
     def __new__(
         cls, text: str, code: str = "", values: Mapping[str, str | int] | None = None
     ) -> Self:
-        """The message; `localizable` makes one of a template."""
+        """The message; `localizable` makes one from a template."""
         self = super().__new__(cls, encodable(text))
         self.code, self.values = code, values or {}
         return self
@@ -33,7 +33,7 @@ class Localizable(str):
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Self:
-        """What `as_json` gave."""
+        """The inverse of `as_json`."""
         values = {
             name: cls.from_json(value) if isinstance(value, Mapping) else value
             for name, value in found["values"].items()
@@ -42,7 +42,7 @@ class Localizable(str):
 
 
 def localizable(code: str, english: str, /, **values: str | int) -> Localizable:
-    """A message from its template, whose blanks are the values' names.
+    """A message from its template, whose placeholders are the values' names.
 
     `static/text` has the template of each code in every language.
     """
@@ -50,7 +50,7 @@ def localizable(code: str, english: str, /, **values: str | int) -> Localizable:
 
 
 def joined(parts: Sequence[Localizable], between: str) -> Localizable:
-    """Messages, at least one, with `between` between them."""
+    """Join at least one message with `between`."""
     *before, last = parts
     for part in reversed(before):
         last = localizable(
@@ -60,12 +60,12 @@ def joined(parts: Sequence[Localizable], between: str) -> Localizable:
 
 
 def encodable(text: str) -> str:
-    """A text may quote half surrogate pairs, which no encoding takes; they become '?'."""
+    """Replace lone surrogates, which no encoding accepts, by '?'."""
     return text.encode("utf-8", "replace").decode()
 
 
 def with_localizable(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """An object's fields, and in `localizable` code and values of the messages among them."""
+    """An object's fields, with `localizable` added: code and values of its messages."""
     found = {
         name: value.as_json() for name, value in fields.items() if isinstance(value, Localizable)
     }

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def synchronise(*paths: Path) -> None:
-    """Make durable what files contain and directories list: a power cut may undo it. Blocks."""
+    """Flush files and directories to disk, so that they survive a power cut. Blocks."""
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -19,7 +19,7 @@ def synchronise(*paths: Path) -> None:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Replace a file, durably; its directory is made if need be. Raises `OSError`."""
+    """Replace a file durably, creating its directory if needed. Raises `OSError`."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

@@ -1,4 +1,4 @@
-"""A document store's derived data, without any: for runs that do without the model."""
+"""A store of documents' derived data that keeps none: for runs without the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fixed documents for a query, in place of a search: saved by experiments, loaded by services."""
+"""Fixed documents for a query, instead of a search: saved by experiments, loaded by services."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.reference import Passage
 
 @dataclass(frozen=True)
 class Query:
-    """A prompt and the documents of each side, the best first."""
+    """A prompt and the documents of each side, best first."""
 
     text: str
     device: tuple[Passage, ...]

@@ -42,7 +42,7 @@ def write(model: Path, out: Path, kind: str = "f16") -> None:
 
 
 def write_adapter(model: Path, out: Path, *, rank: int = 4, seed: int = 0) -> None:
-    """Write a random LoRA adapter of the Qwen2 model in `model`: of its queries and values."""
+    """Write a random LoRA adapter for the queries and values of the Qwen2 model in `model`."""
     config = json.loads((model / "config.json").read_text(encoding="utf-8"))
     writer = GGUFWriter(out, "qwen2")
     writer.add_type("adapter")
@@ -73,16 +73,16 @@ def _describe(writer: GGUFWriter, config: dict[str, Any]) -> None:
     writer.add_head_count(config["num_attention_heads"])
     writer.add_head_count_kv(config["num_key_value_heads"])
     writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
-    # Where a configuration of the hub has it, or one that `transformers` has saved.
+    # In a hub configuration, or in one saved by `transformers`.
     writer.add_rope_freq_base(config.get("rope_theta") or config["rope_parameters"]["rope_theta"])
     if answers := config.get("dragon", {}).get("answers"):
         writer.add_string(ANSWERS, answers)
 
 
 def _add_tokenizer(writer: GGUFWriter, model: Path, config: dict[str, Any]) -> None:
-    """Its `tokenizer.json` as a whole, and what llama.cpp needs of it to load the file.
+    """Its whole `tokenizer.json`, and what llama.cpp needs of it to load the file.
 
-    llama.cpp's own way to cut text is another one, which nobody uses: prompts are token ids.
+    llama.cpp's own tokenizer differs, but is never used: prompts are token ids.
     """
     text = (model / "tokenizer.json").read_text(encoding="utf-8")
     tokenizer = json.loads(text)
@@ -114,7 +114,7 @@ def _add_weights(
 ) -> None:
     names = get_tensor_name_map(MODEL_ARCH.QWEN2, layers)
     for name, values in weights.items():
-        # llama.cpp wants norms and biases in float32.
+        # llama.cpp requires norms and biases in float32.
         own = GGMLQuantizationType.F32 if values.ndim == 1 else kind
         packed = quants.quantize(values.astype(np.float32), own)
         writer.add_tensor(names.get_name(name, (".weight", ".bias")), packed, raw_dtype=own)

@@ -17,7 +17,7 @@ class Letters:
     fingerprint = "letters"
 
     def embed_passages(self, passages: Sequence[Passage]) -> npt.NDArray[np.float32]:
-        """Vectors of length 1, of each text by itself."""
+        """Vectors of length 1, of each text separately."""
         return self.embed([text for text, _ in passages])
 
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:

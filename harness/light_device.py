@@ -1,4 +1,4 @@
-"""A device without a model: its answers are what the cloud drafts. Many fit into one process."""
+"""A device without a model: its answers are the cloud's drafts. Many fit into one process."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _VOCABULARY = tokenizer().vocab_size
 
 @cache
 def _texts() -> list[str]:
-    """What is asked about: public questions of the two-sided benchmark."""
+    """The questions to ask: public ones of the two-sided benchmark."""
     return [each.text for each in two_sided.read(two_sided.QUESTIONS) if each.side == "public"]
 
 
 @dataclass
 class LightAnswer:
-    """An answer of so many tokens at most: what was said of it and when each token came.
+    """An answer of at most `tokens` tokens: its text, and when each token came.
 
-    `replied` is when it was taken, with its passages, or `refused`. Times are of
+    `replied` is when it was accepted, with its passages, or `refused`. Times are of
     `time.perf_counter`, in seconds.
     """
 
@@ -54,12 +54,12 @@ class LightAnswer:
 
     @property
     def token_s(self) -> float:
-        """Seconds a token, from the first to the last."""
+        """Seconds per token, from the first to the last."""
         return (self.came[-1] - self.came[0]) / (len(self.came) - 1)
 
 
 class LightDevice:
-    """Over one connection; it pings as a device does."""
+    """A device on one connection; it pings as a device does."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self._socket = socket
@@ -67,7 +67,7 @@ class LightDevice:
         self._streams = itertools.count(1)
 
     async def ask(self, tokens: int) -> LightAnswer:
-        """Have an answer begun, by the next of its seeds."""
+        """Begin an answer, with the next seed."""
         stream = next(self._streams)
         text = _texts()[stream % len(_texts())]
         answer = self._answers[stream] = LightAnswer(tokens, time.perf_counter())
@@ -86,13 +86,13 @@ class LightDevice:
         return answer
 
     async def written(self, tokens: int) -> LightAnswer:
-        """An answer once it is over."""
+        """A finished answer."""
         answer = await self.ask(tokens)
         await answer.over.wait()
         return answer
 
     async def read(self) -> None:
-        """Take what comes until the connection ends, and with it what is being written."""
+        """Handle messages until the connection ends, and with it all answers."""
         with suppress(ConnectionClosed):
             async for message in self._socket:
                 now = time.perf_counter()
@@ -106,7 +106,7 @@ class LightDevice:
         await self._socket.wait_closed()
 
     async def ping(self) -> None:
-        """Show that it lives, as often as a device does."""
+        """Ping as often as a device does."""
         for number in itertools.count():
             await self._socket.send(registry.encode(control.Ping(number=number)))
             await asyncio.sleep(PING_S)
@@ -140,7 +140,7 @@ class LightDevice:
 
 @asynccontextmanager
 async def light_device(port: int, key: str = KEY) -> AsyncIterator[LightDevice]:
-    """One that is connected to a peer and greeted."""
+    """A light device, connected to a peer and greeted."""
     async with connect(
         f"ws://127.0.0.1:{port}/v1/link",
         additional_headers={"Authorization": f"Bearer {key}"},

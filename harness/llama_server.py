@@ -1,4 +1,4 @@
-"""llama.cpp's server as people run it: `python -m harness.llama_server model.gguf --port 8080`."""
+"""llama.cpp's server as users run it: `python -m harness.llama_server model.gguf --port 8080`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process holds in memory."""
+"""A process's memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An emulated network: a TCP relay in user space that delays, jitters, caps, cuts and swallows.
+"""An emulated network: a TCP relay in user space that delays, jitters, limits, cuts and stalls.
 
 Bytes keep their order, as on TCP; what arrives together leaves together after the delay.
 """
@@ -26,7 +26,7 @@ _SINE_RADIANS_PER_S = 0.1
 
 
 class Jitter(StrEnum):
-    """How the latency varies by up to `JITTER` of itself: not, anew for each chunk, as a sine."""
+    """How the latency varies by up to `JITTER` of itself: not, randomly per chunk, or as a sine."""
 
     NONE = "none"
     RANDOM = "random"
@@ -35,11 +35,11 @@ class Jitter(StrEnum):
 
 @dataclass(frozen=True)
 class Network:
-    """What a network does from the moment this is made.
+    """A network's behaviour from the moment of its creation.
 
-    `rtt_s` is the delay both ways together, in seconds. `trace` replaces it by measured round trips
-    in seconds, one for each `slice_s` seconds, from the first one on and around again. The caps are
-    bytes a second, for each connection.
+    `rtt_s` is the round trip in seconds. `trace` replaces it by measured round trips in seconds,
+    one per `slice_s` seconds, repeated from the start. The caps are bytes per second and
+    connection.
     """
 
     rtt_s: float = 0.0
@@ -74,7 +74,7 @@ def read_trace(path: Path, link: str) -> tuple[float, ...]:
 
 
 class Lane:
-    """One direction of one connection: when what is sent comes out at the other end."""
+    """One direction of one connection: when bytes sent come out at the other end."""
 
     def __init__(self, chance: random.Random, *, upward: bool) -> None:
         self._chance = chance
@@ -83,9 +83,9 @@ class Lane:
         self._due = -math.inf  # when it comes out
 
     def due(self, network: Network, now: float, size: int) -> float:
-        """When the last of `size` bytes sent at `now` comes out: never before what was sent first.
+        """When the last of `size` bytes sent at `now` comes out: never before earlier bytes.
 
-        Like a real link it takes time for the bytes (at the cap) and then for the distance.
+        As on a real link, the bytes take time (at the cap), and then the distance.
         """
         rate = network.up_bytes_per_s if self._upward else network.down_bytes_per_s
         self._free = max(self._free, now) + size / rate
@@ -94,10 +94,10 @@ class Lane:
 
 
 class Relay:
-    """Relays one port to another on loopback, on a thread and an event loop of its own.
+    """Relays one port to another on loopback, on its own thread and event loop.
 
-    `network` may be replaced at any time. `pause` swallows nothing but delivers nothing either (a
-    black hole that may heal); `cut` aborts every connection at once; `limit` cuts after so many
+    `network` may be replaced at any time. `pause` loses nothing but delivers nothing either (a
+    black hole that may heal); `cut` aborts every connection at once; `limit` cuts after that many
     more bytes have come up from the client. `down_bytes` counts what has gone down to clients.
     """
 
@@ -122,15 +122,15 @@ class Relay:
         self._loop.call_soon_threadsafe(self._open.clear)
 
     def resume(self) -> None:
-        """Deliver what was held back, and go on."""
+        """Deliver what was held back, and continue."""
         self._loop.call_soon_threadsafe(self._open.set)
 
     def cut(self) -> None:
-        """Abort every connection; new ones are taken."""
+        """Abort every connection; new ones are accepted."""
         self._loop.call_soon_threadsafe(self._abort)
 
     def limit(self, up_bytes: int) -> None:
-        """Cut once so many more bytes have gone up: inside a frame, say."""
+        """Cut after `up_bytes` more bytes have gone up: inside a frame, say."""
         self._budget = up_bytes
 
     def close(self) -> None:
@@ -211,7 +211,7 @@ class Relay:
 
 @contextlib.contextmanager
 def relay(target_port: int, network: Network | None = None, seed: int = 0) -> Iterator[Relay]:
-    """A relay for a block of code."""
+    """A relay within this context."""
     running = Relay(target_port, network or Network(), seed)
     try:
         yield running

@@ -1,4 +1,4 @@
-"""A judge that reads nothing, where what answers does not matter."""
+"""A judge that reads nothing, for when it does not matter which lines answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dragon.retrieval.judge import Line, Logits
 
 
 class NoJudge:
-    """Finds all lines alike, and no message needless."""
+    """Scores all lines alike, and finds no message needless."""
 
     fingerprint = "none"
 

@@ -23,7 +23,7 @@ def pdf(*pages: str, encrypted: bool = False) -> bytes:
         content = f"BT /F1 11 Tf {LINE_HEIGHT} TL 50 780 Td {lines}ET"
         objects.append(f"<< /Length {len(content)} >>\nstream\n{content}\nendstream")
     if encrypted:
-        # The entries are those of no password anybody knows, the empty one included.
+        # The entries match no known password, not even the empty one.
         entry = "5A" * 32
         objects.append(f"<< /Filter /Standard /V 1 /R 2 /P -4 /O <{entry}> /U <{entry}> >>")
     body = bytearray(b"%PDF-1.4\n")

@@ -1,4 +1,4 @@
-"""A link to a peer, frame by frame: for whatever no device does."""
+"""A link to a peer, frame by frame: for what no device does."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WAIT_S = 60
 
 @cache
 def tokenizer() -> Tokenizer:
-    """That of the embedded model."""
+    """The embedded model's tokenizer."""
     return Tokenizer.load(EMBEDDED_MODEL)
 
 
@@ -35,13 +35,13 @@ def _scale() -> str:
 
 
 def hello(**changes: Any) -> registry.Frame:
-    """The greeting of a device that fits, but for the changes."""
+    """A compatible device's greeting, except for the changes."""
     own = control.Hello(tokenizer=tokenizer().fingerprint, relevance=_scale(), model="another")
     return registry.encode(own.model_copy(update=changes))
 
 
 def opening(stream: int, **changes: Any) -> registry.Frame:
-    """An answer to `QUESTION` asked for, but for the changes."""
+    """A request to answer `QUESTION`, except for the changes."""
     asked = control.Open(
         conversation=tuple(tokenizer().conversation([Message("user", QUESTION)])),
         raw=False,
@@ -57,7 +57,7 @@ def opening(stream: int, **changes: Any) -> registry.Frame:
 
 @contextmanager
 def link(port: int, key: str = KEY, **headers: str) -> Iterator[ClientConnection]:
-    """A connection that has said nothing yet."""
+    """A connection that has sent nothing yet."""
     with connect(
         f"ws://127.0.0.1:{port}/v1/link",
         additional_headers={"Authorization": f"Bearer {key}", **headers},
@@ -77,7 +77,7 @@ def greeted(port: int, key: str = KEY) -> Iterator[ClientConnection]:
 
 
 def next_control(connection: ClientConnection) -> dict[str, Any]:
-    """The next control message but pings."""
+    """The next control message that is no ping."""
     while True:
         frame = connection.recv(timeout=WAIT_S)
         if isinstance(frame, str) and (message := json.loads(frame))["kind"] != "ping":

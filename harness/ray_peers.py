@@ -1,4 +1,4 @@
-"""The peer on Ray Serve, for experiments and tests: its replicas end, and there are others."""
+"""The peer on Ray Serve, for experiments and tests: its replicas end and are replaced."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ class RayPeers:
     count: int
 
     def running(self, deployment: str = "Link") -> dict[str, int]:
-        """The process ids of the replicas that serve, by the replicas' ids."""
+        """The process ids of the running replicas, by the replicas' ids."""
         found = on_ray.replicas(deployment)
         return {each["replica_id"]: each["pid"] for each in found if each["state"] == "RUNNING"}
 
     def end(self, turn: int, *, drain: bool) -> None:
-        """Kill a replica, or have Ray replace all, in turn; return once there are as many again."""
+        """Kill a replica, or have Ray replace all, by turns; return once the number is restored."""
         before = self.running()
         if drain:
-            # With one less, Ray would tell the newest to go, which no device is connected to.
+            # Scaling down by one, Ray would stop the newest, which no device is connected to.
             self.scale(self.count, version=turn + 1)
         else:
             ended = sorted(before)[turn % len(before)]
@@ -47,9 +47,9 @@ class RayPeers:
         wait(lambda: len(self.running()) == self.count)
 
     def scale(self, links: int, version: int = 0) -> None:
-        """Deploy so many replicas, as `serve deploy` does; return once they run.
+        """Deploy `links` replicas, as `serve deploy` does; return once they run.
 
-        Ray tells those over that number to go, and all of another version.
+        Ray stops those beyond that number, and all of another version.
         """
         bounds = {"min_replicas": links, "max_replicas": links, "policy": on_ray.POLICY}
         application = {
@@ -64,7 +64,7 @@ class RayPeers:
 
 
 def wait(until: Callable[[], bool]) -> None:
-    """Wait until something is so. Raises `RuntimeError`."""
+    """Wait until a condition holds. Raises `RuntimeError`."""
     deadline = time.monotonic() + _WAIT_S
     while not until():
         if time.monotonic() > deadline:
@@ -74,7 +74,7 @@ def wait(until: Callable[[], bool]) -> None:
 
 @contextmanager
 def peers(data: Path, corpus: Path, links: int, env: Mapping[str, str]) -> Iterator[RayPeers]:
-    """The running application, with so many replicas; `env` adds settings."""
+    """The running application with `links` replicas; `env` adds settings."""
     port = free_port()
     before = dict(os.environ)
     os.environ.update(

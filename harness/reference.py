@@ -1,4 +1,4 @@
-"""The slow, obvious answer: two decoders in one process, a token at a time, no session, no link."""
+"""The slow, obvious reference: two decoders in one process, token by token, no session or link."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from dragon.sampling.role import Role
 
 @dataclass(frozen=True)
 class Passage:
-    """A document and how likely it answers, as a response or a workload has it."""
+    """A document and how likely it answers, as in a response or a workload."""
 
     text: str
     score: float
@@ -38,11 +38,11 @@ class Passage:
 
     @property
     def vector(self) -> None:
-        """Not known: its relevance is not re-scored."""
+        """Unknown: its relevance is not re-scored."""
 
 
 def algorithm_1(device: Side, cloud: Side, sampling: Sampling, position: int) -> int:
-    """What both sides take in `speculative`, of their distributions alone."""
+    """The target in `speculative`, from both sides' distributions alone."""
     own, other = (
         Drafted(algorithm1.draft(role, side, sampling, position), side)
         for role, side in ((Role.DEVICE, device), (Role.CLOUD, cloud))
@@ -52,7 +52,7 @@ def algorithm_1(device: Side, cloud: Side, sampling: Sampling, position: int) ->
 
 @dataclass(frozen=True)
 class _Writer:
-    """One side: its rows in a decoder, and slow ways to ask it."""
+    """One side: its rows in a decoder, and slow ways to query it."""
 
     model: Backend
     rows: Sequence[Row]
@@ -77,12 +77,12 @@ class _Writer:
         return cls(model, rows, conversation, adjustment, decoder)
 
     def after(self, text: Sequence[int]) -> Side:
-        """The distribution after a text that was fed but for its last token."""
+        """The distribution after a text that was fed except for its last token."""
         work = Work(max(0, len(text) - 1), tuple(text[-1:]), 1, 0)
         return step(self.model, [self.decoder], [work])[0][0]
 
     def log_likelihood(self, text: Sequence[int]) -> torch.Tensor:
-        """log P^s(text): every row run whole, without what its slot holds."""
+        """log P^s(text): every row run from the start, ignoring what its slot holds."""
         weights = torch.softmax(torch.tensor([r.relevance for r in self.rows]).double(), 0)
         products = []
         for row, weight in zip(self.rows, weights, strict=True):
@@ -108,10 +108,10 @@ def write(
     raw: bool = False,
     participation: Sequence[Sequence[int]] | None = None,
 ) -> list[int]:
-    """The tokens of an answer: `speculative`, `sequencewise`, `local`, or those like `coupled`.
+    """Return the tokens of an answer: `speculative`, `sequencewise`, `local`, or as in `coupled`.
 
-    `raw`: a text is continued instead. Where `participation` says from and to which tokens the
-    cloud took part, the rest is the device's.
+    `raw`: continue a text instead. `participation`, if given, lists the half-open token ranges the
+    cloud took part in; the rest is the device's.
     """
     conversation = (
         tokenizer.encode(question) if raw else tokenizer.conversation([Message("user", question)])

@@ -1,8 +1,8 @@
 """A service as experiments need it: `python -m harness.serve device|peer [options]`.
 
-The real service is started and, once its parts are built, slowed down to a floor, given fixed
-documents in place of a search, kept from ending its answers early, or made to aggregate in another
-way than its API offers.
+Starts the real service and, once its parts are built, slows it down to a floor, gives it fixed
+documents instead of a search, keeps it from ending its answers early, or makes it aggregate in a
+way that its API does not offer.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from peer.main import create_app as create_peer
 from peer.retrieval import Retriever
 from peer.settings import PeerSettings
 
-OWN = "own"  # the document that all of the device's passages are from
+OWN = "own"  # the document of all of the device's passages
 
 
 @dataclass(frozen=True)
 class FixedSearcher:
-    """The device's documents by query, in place of a search."""
+    """The device's documents by query, instead of a search."""
 
     passages: dict[str, list[Passage]]
 
@@ -55,17 +55,17 @@ class FixedSearcher:
     async def passages_about(
         self, query: str, k: int, scope: Scope = EVERYTHING
     ) -> Sequence[DocumentHit]:
-        """The same: they are no part of a longer text."""
+        """The same: they are not part of a longer text."""
         return await self.search(query, k, scope)
 
     async def unread(self, scope: Scope = EVERYTHING) -> int:
-        """Fixed ones are read."""
+        """Fixed documents are all read."""
         return 0
 
 
 @dataclass
 class FixedRetriever(Retriever):
-    """The peer's documents by query, in place of a search."""
+    """The peer's documents by query, instead of a search."""
 
     passages: dict[str, list[Passage]]
 
@@ -88,7 +88,7 @@ def never_end(model: Backend, tokenizer: Tokenizer) -> None:
 
 
 def adapt_model(model: Backend, tokenizer: Tokenizer, options: argparse.Namespace) -> None:
-    """Floor and end of a model."""
+    """Set a model's floor and its end."""
     if options.floor_ms:
         slow_down(model, options.floor_ms)
     if options.endless:
@@ -96,16 +96,16 @@ def adapt_model(model: Backend, tokenizer: Tokenizer, options: argparse.Namespac
 
 
 def answers_of(usual: Answers, options: argparse.Namespace) -> Answers:
-    """How a model answers: with fixed documents, and where rows are asked for, a row each.
+    """How a model answers: with fixed documents, or if rows are requested, a row each.
 
-    An endless answer cannot be of quotes, which are finite.
+    Endless answers cannot be quotes, which are finite.
     """
     written = usual is Answers.WORDS and (options.rows or options.documents)
     return Answers.ROWS if written or options.endless else usual
 
 
 def adapt_device(app: FastAPI, options: argparse.Namespace) -> None:
-    """Change the parts of a device that has started."""
+    """Change the parts of a started device."""
     generation = app.state.dragon.generation
     generation.retrieval.answers = answers_of(generation.retrieval.answers, options)
     adapt_model(generation.engine.model, generation.tokenizer, options)
@@ -119,7 +119,7 @@ def adapt_device(app: FastAPI, options: argparse.Namespace) -> None:
 
 
 def adapt_peer(app: FastAPI, options: argparse.Namespace) -> None:
-    """Change the parts of a peer that has started."""
+    """Change the parts of a started peer."""
     shared = app.state.peer.shared
     shared.retriever.answers = answers_of(shared.retriever.answers, options)
     adapt_model(shared.engine.model, shared.tokenizer, options)

@@ -37,7 +37,7 @@ class Service:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """Its base URL."""
         return f"{self.scheme}://127.0.0.1:{self.port}"
 
     @property
@@ -47,7 +47,7 @@ class Service:
 
     @property
     def headers(self) -> dict[str, str]:
-        """What its API wants to see."""
+        """The headers its API requires."""
         return {"Authorization": f"Bearer {KEY}"}
 
     def signal(self, number: signal.Signals) -> None:
@@ -57,12 +57,12 @@ class Service:
             os.kill(self.process.pid, number)
 
     def kill(self) -> None:
-        """End it at once, without a chance to say goodbye."""
+        """End it at once, without a chance to clean up."""
         self.process.kill()
         self.process.join()
 
     def restart(self) -> None:
-        """Start it again, once it has ended, as it was started; returns once it answers."""
+        """Restart it after it has ended, as it was started; returns once it is ready."""
         assert self.start is not None
         self.process = self.start()
         wait_until_up(self, "/ready")
@@ -79,21 +79,21 @@ class Service:
 
 @dataclass(frozen=True)
 class Floor:
-    """The least time a decode step takes, in milliseconds: stands in for slower hardware."""
+    """The least time of a decode step, in milliseconds: simulates slower hardware."""
 
     milliseconds: float = 0.0
 
 
 @dataclass(frozen=True)
 class Setup:
-    """How the services are started. `data` holds their files; `env` adds settings to both.
+    """How to start the services. `data` holds their files; `env` adds settings to both.
 
-    `documents` is a file of `bench.workload` in place of searches; `endless` answers do not end
-    before their limit; with `rows` a model that writes has a passage a row. `schedule` (who
-    aggregates in speculative aggregation) and `catch_up` (whether a side runs the other's drafts)
-    are options of the device that hold for its peer, too; `certificates` (whether it takes tokens
-    before the cloud's distribution is there) is its own.
-    `runner` is a module with arguments, to which it adds the service's name.
+    `documents` is a file of `harness.fixed_documents`, instead of searches; `endless` answers do
+    not end before their limit; with `rows` a model that writes has a row per passage. `schedule`
+    (which side aggregates in speculative aggregation) and `catch_up` (whether a side runs the
+    other's drafts) are options of the device that apply to its peer, too; `certificates` (whether
+    it commits tokens before the cloud's distribution is here) is its own. `runner` is a module with
+    arguments, to which the service's name is added.
     """
 
     data: Path
@@ -109,7 +109,7 @@ class Setup:
     runner: tuple[str, ...] = ()
 
     def program(self, service: str, floor: Floor) -> tuple[str, list[str]]:
-        """A service's module and arguments: `cli`, unless something is to be other than usual."""
+        """A service's module and arguments: `cli`, unless an option changes the service."""
         if self.runner:
             return self.runner[0], [*self.runner[1:], service]
         options = []
@@ -138,7 +138,7 @@ def free_port() -> int:
 
 
 AS_INSTALLED = {"DRAGON_CLOUD": "when_needed", "DRAGON_LEAST_CLOUD_WEIGHT": "0.125"}
-"""The defaults of a device that experiments and tests change: they are about both sides."""
+"""The device's defaults that experiments and tests override, to have both sides take part."""
 
 _BOTH_SIDES = {
     "DRAGON_CLOUD": "always",
@@ -159,11 +159,11 @@ def _start(setup: Setup, name: str, port: int, floor: Floor, env: dict[str, str]
 
 
 def wait_until_up(service: Service, path: str) -> None:
-    """Wait until a service that was just started answers there. Raises `RuntimeError`."""
+    """Wait until a service that was just started responds. Raises `RuntimeError`."""
     deadline = time.monotonic() + _START_S
     while time.monotonic() < deadline and service.process.is_alive():
         with contextlib.suppress(httpx.TransportError):
-            # Whatever certificate it has is its own.
+            # Its certificate is its own.
             if httpx.get(f"{service.url}{path}", timeout=2, verify=False).status_code == 200:
                 return
         time.sleep(0.05)
@@ -172,7 +172,7 @@ def wait_until_up(service: Service, path: str) -> None:
 
 
 def demo_corpus(data: Path, shards: int = 1) -> Path:
-    """The demo corpus, built into a directory if it is not there."""
+    """The demo corpus, built in a directory if missing."""
     out = data / "corpus"
     if not (out / "current").exists():
         data.mkdir(parents=True, exist_ok=True)
@@ -203,7 +203,7 @@ def peer(setup: Setup, corpus: Path, port: int | None = None) -> Iterator[Servic
 
 @contextlib.contextmanager
 def device(setup: Setup, *peer_ports: int) -> Iterator[Service]:
-    """A running device whose peers are reached at `peer_ports`."""
+    """A running device with its peers at `peer_ports`."""
     port = free_port()
     env = {
         "DRAGON_PORT": str(port),
@@ -219,7 +219,7 @@ def device(setup: Setup, *peer_ports: int) -> Iterator[Service]:
 
 @contextlib.contextmanager
 def ended(service: Service) -> Iterator[None]:
-    """End a service with this context, however it is by then."""
+    """End a service with this context, whatever its state."""
     try:
         yield
     finally:
@@ -232,7 +232,7 @@ def ended(service: Service) -> Iterator[None]:
 
 
 def wait_joint(service: Service, rtt_ms: float = 0.0, timeout_s: float = 30.0) -> None:
-    """Wait until the device is connected, over a link of at least about this round trip."""
+    """Wait until the device is connected, over a link of about this round trip or more."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         peer = httpx.get(f"{service.url}/ready", timeout=5).json()["peer"]

@@ -1,7 +1,7 @@
-"""Slower hardware than there is: every decode step takes at least so many milliseconds.
+"""Simulates slower hardware: every decode step takes at least a given time.
 
-They are spent bit by bit, so that a step is given up as soon as on a slow machine, between two of
-its layers.
+The time is spent in small parts, so that a step can be abandoned between two layers, as on a slow
+machine.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from dragon.errors import PreemptedError
 from dragon.inference.backends.backend import Backend, never
 
 LAYERS = 28
-"""Of the model that is stood in for; as many as Qwen2.5-1.5B has."""
+"""Layers of the simulated model; as many as Qwen2.5-1.5B has."""
 
-# More tokens a row than any catch-up feeds: a prefill, which keeps its own speed.
+# More tokens per row than any catch-up feeds: a prefill, which keeps its own speed.
 _PREFILL_TOKENS = 65
 
 
 def slow_down(model: Backend, milliseconds: float) -> None:
-    """Give every step a floor, whatever runs the model."""
+    """Give every step a minimum duration, on any backend."""
     forward = model.forward
     pause = milliseconds / 1000 / LAYERS
 

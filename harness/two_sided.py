@@ -1,6 +1,6 @@
 """The questions of the two-sided benchmark, and their notes on a running device.
 
-An answer stands only in a private note, only in the public corpus, or needs both.
+An answer is only in a private note, only in the public corpus, or needs both.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ QUESTIONS = Path(__file__).with_name("two_sided.jsonl")
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked, which strings count as right, and the note that says it, if one does.
+    """The question, the strings that count as right, and the note with the answer, if any.
 
     `side` is private, public or both; `by` is hand or template.
     """
@@ -32,7 +32,7 @@ class Question:
     by: str
 
     def answered_by(self, text: str) -> bool:
-        """Whether a gold string stands in the text, in any case."""
+        """Whether the text contains a gold string, ignoring case."""
         return any(gold.lower() in text.lower() for gold in self.gold)
 
 
@@ -66,7 +66,7 @@ def upload(device: Service, texts: Sequence[str]) -> None:
 
 
 def upload_files(device: Service, files: Mapping[str, bytes]) -> None:
-    """Upload files by their names, and wait until all can be found."""
+    """Upload files by name, and wait until all can be found."""
     with httpx.Client(base_url=device.url, headers=device.headers, timeout=60) as client:
         ids = []
         for file in files.items():

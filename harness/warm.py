@@ -1,6 +1,6 @@
 """Processes of this project, forked from one that has imported what they need.
 
-To import it takes a program seconds of a processor; tests and experiments start dozens of them.
+Importing takes seconds of processor time; tests and experiments start dozens of processes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def start(
 ) -> ForkServerProcess:
     """Run `python -m module arguments` at the root of the project, in the environment `env`.
 
-    What it prints is added to `log`. It ends with this process, unless that is killed.
+    Its output is appended to `log`. It ends with this process, unless this process is killed.
     """
     log.touch()
     process = _FORKS.Process(
@@ -55,7 +55,7 @@ def _run(module: str, arguments: Sequence[str], env: Mapping[str, str], log: Pat
     os.environ.clear()
     os.environ.update(env)
     os.chdir(ROOT)
-    # In place of a semaphore, which a process that a signal ends would leave behind.
+    # Instead of a semaphore, which a process ended by a signal would leave behind.
     tqdm.set_lock(threading.RLock())
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)

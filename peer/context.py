@@ -1,4 +1,4 @@
-"""What the peer's connections share, and what serves a stream on one of them."""
+"""What the peer's connections share, and the interface of what serves a stream."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from peer.turns import Turns
 from peer.usage import Usage, seconds_to_midnight
 
 _LASTING_S = 5.0
-"""How long an answer is taken to last before one has ended."""
+"""How long an answer is assumed to last before one has ended."""
 
 
 @dataclass
 class Holder:
-    """Whoever has a key, over all its connections: its open streams, and the bytes it has to read.
+    """The owner of a key, over all its connections: its open streams, and its unread bytes.
 
     Without keys every connection is a holder of its own.
     """
@@ -42,30 +42,30 @@ class Holder:
 
     @property
     def name(self) -> str:
-        """What metrics call it; nobody's is empty."""
+        """The holder's name in metrics; empty without a key."""
         return "" if self.key is None else self.key.name
 
     def renew(self, key: Key) -> None:
-        """Take over what the key's devices may have by now."""
+        """Adopt the key's current limits."""
         self.key, self.household = key, Household(key.digest, key.share)
 
 
 class Linked(Protocol):
-    """A device's connection, as far as it is not the device that ends it."""
+    """A device's connection, as far as the peer ends it."""
 
     @property
     def holder(self) -> Holder:
-        """Whose it is."""
+        """The connection's holder."""
 
     def leave(self) -> None:
         """Ask the device to open its next answers elsewhere."""
 
     @property
     def left(self) -> bool:
-        """Whether nothing is left to be done for the device."""
+        """Whether nothing is left to do for the device."""
 
     def end(self) -> None:
-        """Hang up, since the peer ends."""
+        """Hang up because the peer is shutting down."""
 
     def expel(self) -> None:
         """End everything of a device whose key was revoked."""
@@ -73,10 +73,10 @@ class Linked(Protocol):
 
 @dataclass
 class Shared:
-    """What all connections share; `sessions` counts the streams that are open on them.
+    """What all connections share; `sessions` counts their open streams.
 
-    `lasting` is for how many seconds they are open, `turns` are of those the peer had no room for.
-    Once it is `draining` the peer is about to end.
+    `lasting` estimates how many seconds a stream stays open; `turns` are for streams the peer had
+    no room for. `draining` means that the peer is shutting down.
     """
 
     engine: Engine
@@ -96,11 +96,11 @@ class Shared:
 
     @property
     def load(self) -> float:
-        """The share of the places for answers that are taken."""
+        """The fraction of the slots for answers that are taken."""
         return min(1.0, self.sessions / self.max_sessions)
 
     def holder(self, key: Key | None, connection: str) -> Holder:
-        """The holder of a key; without one, of a connection."""
+        """The holder of a key or, without one, of a connection."""
         if key is None:
             return Holder(Household(connection))
         holder = self.holders.setdefault(key.digest, Holder(Household(key.digest)))
@@ -108,7 +108,7 @@ class Shared:
         return holder
 
     def admit(self, holder: Holder) -> None:
-        """Raises `OverloadedError`, with when to ask again, where a holder may have no more now."""
+        """Raises `OverloadedError`, with a retry time, if a holder may open no more streams now."""
         key = holder.key
         if key and key.tokens_a_day and self.usage.of(key.name) >= key.tokens_a_day:
             raise OverloadedError(
@@ -120,7 +120,7 @@ class Shared:
                 ),
                 retry_s=seconds_to_midnight(datetime.now(UTC)),
             )
-        # One alone must not keep out all others.
+        # A single holder must not keep out all others.
         most = (key and key.answers) or max(1, self.max_sessions // 2)
         if holder.sessions >= most:
             raise OverloadedError(
@@ -146,7 +146,7 @@ class Shared:
         self._count(holder, 1)
 
     def ended(self, holder: Holder, tokens: int, seconds: float) -> None:
-        """A stream has ended, of so many tokens read and written, after so many seconds."""
+        """A stream ended after `seconds`, with `tokens` read and written."""
         self._count(holder, -1)
         self.lasting.add(seconds)
         self.metrics.had(holder.name, tokens)
@@ -164,10 +164,10 @@ class Serving(Protocol):
 
     @property
     def tokens(self) -> int:
-        """Tokens of questions and answers that it has read and written so far."""
+        """Tokens of questions and answers read and written so far."""
 
     def messages(self) -> AsyncGenerator[Message, None]:
         """The messages to send, in order; closing the generator frees what it holds.
 
-        Raises `DragonError` where the device is to go on without them.
+        Raises `DragonError` if the device must continue without them.
         """

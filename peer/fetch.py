@@ -1,4 +1,4 @@
-"""Sending documents to a device that answers alone: the baselines DRCG/Text and DRCG/KV."""
+"""Sends documents to a device that answers alone: the baselines DRCG/Text and DRCG/KV."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CloudFetch:
 
     @property
     def tokens(self) -> int:
-        """None: a search reads no tokens."""
+        """0: a search reads no tokens."""
         return 0
 
     async def messages(self) -> AsyncGenerator[Message, None]:
@@ -36,7 +36,7 @@ class CloudFetch:
                 "document KV fits one model only: set DRAGON_MODEL and DRAGON_DTYPE alike on both"
             )
         hits = await shared.retriever.search(asked.query, asked.top_k)
-        # A row as long as the context could not be computed.
+        # A row as long as the context cannot be computed.
         rows, kept = document_rows(
             shared.tokenizer, hits, model.context - 1, raw=asked.raw, quotes=False
         )

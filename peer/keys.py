@@ -1,4 +1,4 @@
-"""The keys of a peer's devices: some set, others named, in a file that changes while it runs."""
+"""The keys of a peer's devices: some configured, others named in a file that it reloads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEYS = "peer_keys.json"
 
 
 class Key(NamedKey):
-    """A key, and what its devices may have; None leaves it to the peer."""
+    """A key and its devices' limits; None leaves a limit to the peer."""
 
     tokens_a_day: Annotated[int | None, Field(ge=1)] = None
     answers: Annotated[int | None, Field(ge=1)] = None
@@ -28,7 +28,7 @@ def key_file(data_dir: Path) -> KeyFile[Key]:
 
 
 class KeyRing:
-    """The keys that are let in now. Without any, and no file of them, everybody is."""
+    """The keys admitted now. Without any, and without a key file, everybody is admitted."""
 
     def __init__(self, given: Sequence[str], named: KeyFile[Key]) -> None:
         self._set = tuple(
@@ -40,19 +40,19 @@ class KeyRing:
 
     @property
     def open(self) -> bool:
-        """Whether no key is asked for. Revoking the last one opens nothing."""
+        """Whether no key is required. Revoking the last key does not open the peer."""
         return not self._set and not self._named.exists
 
     def find(self, given: str) -> Key | None:
-        """The key whose text this is."""
+        """The key with this text."""
         return find(self._all, given)
 
     def current(self, key: Key) -> Key | None:
-        """A key as it is by now; None once it is revoked."""
+        """The current version of a key; None once it is revoked."""
         return next((each for each in self._all if each.digest == key.digest), None)
 
     def refresh(self) -> bool:
-        """Follow the file; whether it has changed. Raises `ConfigurationError`."""
+        """Reload the file if it changed, and return whether it did. Raises `ConfigurationError`."""
         return self._named.refresh()
 
     @property

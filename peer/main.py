@@ -40,7 +40,7 @@ from peer.watch import Opening, follow, watch
 log = logging.getLogger(__name__)
 
 _PROXIED = frozenset({"forwarded", "via", "x-forwarded-for", "x-real-ip"})
-"""Headers of those who come from elsewhere, though their connection comes from this machine."""
+"""Headers of remote clients whose connection comes through a proxy on this machine."""
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,13 @@ class PeerState:
 
 
 def open_state(settings: PeerSettings, opening: Opening) -> PeerState:
-    """Load models and corpus. Raises `ConfigurationError` when one cannot be had."""
+    """Load models and corpus. Raises `ConfigurationError` if one cannot be loaded."""
     torch.set_num_threads(settings.threads)
     tokenizer, model = settings.load()
     embedder = Embedder.load(settings.embedder)
     judge = Judge.load(settings.reranker)
     corpus = opening(embedder, None)
-    # Beside the versions of the corpus: most passages are the same in several.
+    # Shared by all versions of the corpus: most passages are the same in several.
     store = KVStore.of(model, settings.peer_corpus / "kv", settings.kv_cache_mb << 20)
     engine = Engine(model, batching=not settings.exact, store=store)
     metrics = PeerMetrics(lambda: engine.free_slots)
@@ -91,7 +91,7 @@ def open_state(settings: PeerSettings, opening: Opening) -> PeerState:
 
 
 def create_app(settings: PeerSettings, opening: Opening | None = None) -> FastAPI:
-    """The peer's ASGI app; its parts are built when it starts, the corpus by `opening` if given."""
+    """The peer's ASGI app; it builds its parts on start, the corpus by `opening` if given."""
     opening = opening or partial(Corpus.open, settings.peer_corpus)
 
     @asynccontextmanager
@@ -145,7 +145,7 @@ def create_app(settings: PeerSettings, opening: Opening | None = None) -> FastAP
         try:
             key = _admitted(socket, keys)
         except AuthenticationError as error:
-            # Plain text: the device shows it to its person as it is.
+            # Plain text: the device shows it to its user unchanged.
             host = socket.client and socket.client.host
             log.warning("refused a link from %s: %s", host, error.message.partition(":")[0])
             refusal = Response(error.message, 401, media_type="text/plain")
@@ -162,16 +162,16 @@ def create_app(settings: PeerSettings, opening: Opening | None = None) -> FastAP
 
 
 async def drain(app: FastAPI) -> None:
-    """Have the devices of a running peer go elsewhere, and end what they have begun here."""
+    """Send a running peer's devices elsewhere, and finish what they have begun here."""
     state = cast(PeerState, app.state.peer)
-    log.info("draining: no new answers are taken")
+    log.info("draining: no new answers are accepted")
     await draining.drain(state.shared, state.settings.peer_drain_deadline)
 
 
 def _admitted(socket: WebSocket, keys: KeyRing) -> Key | None:
-    """The key of a link; None where none is asked for. Raises `AuthenticationError`."""
+    """The key of a link; None if none is required. Raises `AuthenticationError`."""
     if "origin" in socket.headers:
-        raise AuthenticationError("no page of a browser is let in: links are for devices")
+        raise AuthenticationError("pages in a browser are not admitted: links are for devices")
     if keys.open:
         if _PROXIED & set(socket.headers):
             raise AuthenticationError(

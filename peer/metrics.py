@@ -12,7 +12,7 @@ from dragon.inference.estimates import READINGS, Pace
 
 
 class PeerMetrics:
-    """Counters and gauges in a registry of their own."""
+    """Counters and gauges in their own registry."""
 
     def __init__(self, free_slots: Callable[[], float]) -> None:
         self.registry = CollectorRegistry()
@@ -57,7 +57,7 @@ class PeerMetrics:
         slots.set_function(free_slots)
 
     def _reading(self, name: str) -> float:
-        """The mean over connections that know; NaN where none does."""
+        """The mean over connections with a value; NaN if none has one."""
         values = [value for pace in self.paces if not math.isnan(value := pace.reading(name))]
         return sum(values) / len(values) if values else math.nan
 
@@ -68,7 +68,7 @@ class PeerMetrics:
             self._key_answers.labels(key).inc()
 
     def had(self, key: str, tokens: int) -> None:
-        """A stream has ended, of so many tokens."""
+        """A stream ended, after this many tokens."""
         if key:
             self._key_tokens.labels(key).inc(tokens)
 
@@ -78,7 +78,7 @@ class PeerMetrics:
             self._key_refusals.labels(key).inc()
 
     def open_now(self, sessions: int, key: str, of_key: int) -> None:
-        """So many streams are open, and so many of them are this key's."""
+        """How many streams are open, and how many of them are this key's."""
         self.sessions.set(sessions)
         if key:
             self._key_sessions.labels(key).set(of_key)

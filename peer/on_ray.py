@@ -1,6 +1,6 @@
-"""The peer on Ray Serve: `Link`, to which devices connect, and a `Shard` of the corpus each.
+"""The peer on Ray Serve: `Link`, to which devices connect, and one `Shard` per corpus shard.
 
-`application` is what `serve deploy` builds (`peer/serve.yaml`), and `dragon peer --ray` runs. The
+`serve deploy` builds `application` (`peer/serve.yaml`), and `dragon peer --ray` runs it. The
 service is that of `dragon peer`; each replica reads the same settings from its environment.
 """
 
@@ -36,25 +36,25 @@ from peer.settings import PeerSettings
 log = logging.getLogger(__name__)
 
 NAME = "dragon"
-"""The application's."""
+"""The application's name."""
 
 ANSWERS = 16
-"""So many answers at once for each replica of `Link`: with more, another one is started."""
+"""Concurrent answers per replica of `Link`: with more, another one is started."""
 
 POLICY = {"policy_function": f"{__name__}:by_answers"}
-"""How many replicas of `Link` there are, as Ray wants it named."""
+"""The autoscaling policy of `Link`, in the form that Ray requires."""
 
-_LATE_S = 2.0  # a shard that has not answered by then is left out
+_LATE_S = 2.0  # a shard that has not answered by then is excluded
 _LOOK_S = 0.5
-_CHECK_S = 1.0  # how soon a replica that has ended is replaced
-_MOST_LINKS = 10_000  # a link is one request to Ray, as long as it lasts
+_CHECK_S = 1.0  # how soon a dead replica is replaced
+_MOST_LINKS = 10_000  # a link is a single request to Ray for as long as it lasts
 _ENDING_S = 10.0  # beyond the drain deadline
 
 
 def application(_arguments: Mapping[str, str]) -> serve.Application:
-    """The application, for the corpus as it is. Raises `ConfigurationError`.
+    """The application, for the current corpus. Raises `ConfigurationError`.
 
-    Ray wants a function of arguments; there are none.
+    Ray requires a parameter for arguments; there are none.
     """
     settings = PeerSettings.read()
     versions = Versions(settings.peer_corpus)
@@ -75,14 +75,14 @@ def _part(number: int) -> serve.Application:
     return serve.deployment(
         name=f"Shard-{number}",
         ray_actor_options={"num_cpus": 0},
-        max_surge_percent=100,  # the only one of its part is replaced once another is there
+        max_surge_percent=100,  # a shard's only replica is replaced once another is up
         health_check_period_s=_CHECK_S,
         logging_config={"enable_access_log": False},
     )(Shard).bind(number)
 
 
 def start(**ray_options: Any) -> None:
-    """Start Ray on this machine. From then on SIGTERM aborts, unless it is handled anew."""
+    """Start Ray on this machine. After this SIGTERM aborts, unless a handler is installed again."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     ray.init(address="local", include_dashboard=False, **ray_options)
 
@@ -101,13 +101,13 @@ def listen(settings: PeerSettings) -> None:
 
 
 def deploy() -> None:
-    """Start the application; return once it can be used."""
+    """Start the application; return once it is ready."""
     serve.run(application({}), name=NAME)
 
 
 def stop() -> None:
-    """Have all replicas drain, and end Ray."""
-    # First the application: `serve.shutdown` ends the proxies at once, and with them every link.
+    """Have all replicas drain, and stop Ray."""
+    # The application first: `serve.shutdown` ends the proxies at once, and every link with them.
     serve.delete(NAME, _blocking=False)
     while NAME in serve.status().applications:
         time.sleep(_LOOK_S)
@@ -116,9 +116,9 @@ def stop() -> None:
 
 
 def by_answers(context: Any) -> tuple[int, dict[str, Any]]:
-    """How many replicas of `Link` there are to be.
+    """The wanted number of replicas of `Link`.
 
-    Not by requests, as usual: a socket is one, whatever goes over it.
+    Not by requests, as usual: a socket is one, whatever it carries.
     """
     told: Mapping[Any, float] = (context.aggregated_metrics or {}).get("answers", {})
     wanted = math.ceil(sum(told.values()) / ANSWERS)
@@ -127,7 +127,7 @@ def by_answers(context: Any) -> tuple[int, dict[str, Any]]:
 
 
 class Shard:
-    """A part of the corpus, of each version that is asked for: the last two are open."""
+    """A shard of every version that is asked for; the last two versions stay open."""
 
     def __init__(self, number: int) -> None:
         _log_as_ray()
@@ -138,7 +138,7 @@ class Shard:
         self._of(self._versions.current)
 
     async def ask(self, version: str, method: str, values: Sequence[Any]) -> Any:
-        """What a method of `peer.corpus.shard.Shard` gives, in this version."""
+        """The result of a method of `peer.corpus.shard.Shard`, in this version."""
         return await asyncio.to_thread(lambda: getattr(self._of(version), method)(*values))
 
     def _of(self, version: str) -> shard.Shard:
@@ -150,7 +150,7 @@ class Shard:
             return self._open[version]
 
     def _opened(self, version: str) -> shard.Shard:
-        """Its part of a version, whose files are read and checked."""
+        """This shard of a version, after its files are checked."""
         manifest, path = self._versions.manifest(version), self._versions.path(version)
         name = shard_name(self._number)
         files = {file: each for file, each in manifest.files.items() if name in file.split("/")}
@@ -177,16 +177,16 @@ class Link:
         self._watching = asyncio.create_task(self._watch())
 
     async def check_health(self) -> None:
-        """Raises `RuntimeError` where Ray is to replace the replica."""
+        """Raises `RuntimeError` if Ray should replace the replica."""
         if not _state().engine.alive:
             raise RuntimeError("the engine has ended")
 
     async def record_autoscaling_stats(self) -> dict[str, float]:
-        """What `by_answers` goes by."""
+        """The figures that `by_answers` uses."""
         return {"answers": _state().shared.sessions}
 
     async def _watch(self) -> None:
-        """Drain once Ray has told the replica to go; until then its metrics are Ray's, too."""
+        """Drain once Ray stops the replica; until then export its metrics to Ray."""
         own = serve.get_replica_context().replica_id.unique_id
         while True:
             await asyncio.sleep(_LOOK_S)
@@ -235,7 +235,7 @@ def _asking(shards: Sequence[DeploymentHandle]) -> Ask:
 
 
 def _is_stopping(replica: str) -> bool:
-    """Whether the controller has told a replica of `Link` to go; the replica itself is not told."""
+    """Whether the controller is stopping a replica of `Link`; the replica itself is not told."""
     served = _served()
     if served["status"] == "DELETING":
         return True  # with all others, and none is listed any more
@@ -244,12 +244,12 @@ def _is_stopping(replica: str) -> bool:
 
 
 def replicas(deployment: str) -> list[dict[str, Any]]:
-    """Those of a deployment, as Ray Serve has them: `replica_id`, `state`, `pid` and more."""
+    """The replicas of a deployment in Ray Serve: `replica_id`, `state`, `pid` and more."""
     return _replicas(_served(), deployment)
 
 
 def _served() -> dict[str, Any]:
-    """The application, as Ray Serve has it."""
+    """The application's details in Ray Serve."""
     served: dict[str, Any] = _get_global_client().get_serve_details()["applications"][NAME]
     return served
 
@@ -260,7 +260,7 @@ def _replicas(served: dict[str, Any], deployment: str) -> list[dict[str, Any]]:
 
 
 def _log_as_ray() -> None:
-    """Have what this project logs go where Ray's own lines of the replica go."""
+    """Send this project's logs where Ray's own log lines of the replica go."""
     for name in ("peer", "dragon"):
         ours = logging.getLogger(name)
         ours.handlers, ours.propagate = logging.getLogger("ray.serve").handlers, False

@@ -32,8 +32,8 @@ T = TypeVar("T")
 ABOUT = 0.45
 """The least cosine of a public passage that answers a question.
 
-In a corpus about everything something always shares a word with a question that was meant for the
-person's own documents. What that costs and saves is in bench/LOG.md.
+In a corpus about everything, something always shares a word with a question meant for the user's
+own documents. What that costs and saves is in bench/LOG.md.
 """
 
 
@@ -41,7 +41,7 @@ person's own documents. What that costs and saves is in bench/LOG.md.
 class Found:
     """The cloud's rows, and the passages in them; none in the bare row.
 
-    `unsearched` is without how many parts of the corpus.
+    `unsearched` is how many parts of the corpus were not searched.
     """
 
     rows: Sequence[Row]
@@ -50,9 +50,9 @@ class Found:
     unsearched: int = 0
 
     def documents(self, weights: Sequence[float]) -> tuple[control.PublicDocument, ...]:
-        """The passages as they are sent to the device; `weights` are those of the rows.
+        """The passages in the form sent to the device; `weights` are those of the rows.
 
-        Those in one row share its weight.
+        Passages in one row share its weight.
         """
         alike = max(1, len(self.hits) // len(weights))
         shares = [weight / alike for weight in weights for _ in range(alike)]
@@ -68,8 +68,8 @@ class Found:
 class Retriever:
     """Embeds a question, looks it up in the corpus and judges, on the engine's thread.
 
-    `answers` says what it makes rows of: sentences that answer, or passages about the same. A
-    corpus that is `far` is waited for in another thread, while the engine goes on.
+    `answers` says what to make rows of: sentences that answer, or passages around them. A corpus
+    that is `far` is searched in another thread, while the engine continues.
     """
 
     engine: Engine
@@ -107,14 +107,15 @@ class Retriever:
     async def search(self, query: str, top_k: int, *, judged: bool = True) -> list[Hit]:
         """The passages nearest to a question, at most as many as there are slots.
 
-        Only those that answer it, if they are `judged`, and else those that may go on with a text.
+        If `judged`, only those that answer it, else those that may continue a text.
         """
         return await self._found(partial(self._search, judged=judged), query, top_k)
 
     async def switch(self, corpus: Corpus) -> None:
-        """Search another version of the corpus from now on, and close the one before.
+        """Search another version of the corpus from now on, and close the previous one.
 
-        It happens between two searches: what is being answered keeps the passages it has.
+        Runs on the engine's thread, so between two searches of a corpus that is not `far`; answers
+        in progress keep their passages.
         """
 
         def switched() -> Corpus:
@@ -129,7 +130,7 @@ class Retriever:
     ) -> list[Hit]:
         if not top_k or not query:
             return []
-        # In two steps: the dictionary that it may read would hold up the engine's thread.
+        # In two steps: the dictionary that it may read would block the engine's thread.
         near = await self._looked_up(lambda: self.corpus.spelled(query))
         if near:
             query = await asyncio.to_thread(corrected, query, near)
@@ -142,7 +143,7 @@ class Retriever:
         return await asyncio.wrap_future(self.engine.submit_urgent(job))
 
     def _computed(self, job: Callable[[], T]) -> T:
-        """What a model computes, on the engine's thread, of which a look-up is part if not far."""
+        """Compute with a model, on the engine's thread; a look-up is there already unless far."""
         return self.engine.submit_urgent(job).result() if self.corpus.far else job()
 
     def _search(self, message: str, top_k: int, *, judged: bool) -> list[Hit]:
@@ -160,7 +161,7 @@ class Retriever:
         )
 
     def _candidates(self, query: Query, k: int) -> list[Hit]:
-        """What may answer; a title is what all of its document is about."""
+        """What may answer; a title says what its whole document is about."""
         found = self.corpus.search(query.text, query.vector, k)
         return [replace(hit, about=hit.title) for hit in found]
 
@@ -178,5 +179,5 @@ class Retriever:
 
 
 def _nearness(hit: Hit, query: Query) -> float:
-    """The cosine of a passage and the question that it is nearest to."""
+    """The cosine of a passage and the question nearest to it."""
     return 0.0 if hit.vector is None else float(max(query.vectors @ hit.vector))

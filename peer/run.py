@@ -24,10 +24,10 @@ from peer.retrieval import Found
 
 
 class CloudRun(Run[Message]):
-    """Takes part in one answer. It never ends by itself: the device closes its stream.
+    """Takes part in one answer. It never ends on its own: the device closes its stream.
 
-    Raises `InvalidRequestError` for sampling parameters that the mode does not take, and for a mode
-    that the model does not serve.
+    Raises `InvalidRequestError` for sampling parameters that the mode does not support, and for a
+    mode that the model does not support.
     """
 
     def __init__(self, shared: Shared, pace: Pace, opening: control.Open) -> None:
@@ -50,11 +50,11 @@ class CloudRun(Run[Message]):
 
     @property
     def tokens(self) -> int:
-        """Those of the conversation and of the answer."""
+        """Tokens of the conversation and of the answer."""
         return len(self._opening.conversation) + len(self.session.committed)
 
     async def messages(self) -> AsyncGenerator[Message, None]:
-        """Retrieve and prefill, report that, and draft from there on."""
+        """Retrieve and prefill, report that, and then draft."""
         asked = self._opening
         try:
             prompt = len(asked.conversation)
@@ -75,7 +75,7 @@ class CloudRun(Run[Message]):
             self.close()
 
     def receive(self, message: SessionMessage) -> None:
-        """Take a message of the device's session."""
+        """Handle a message of the device's session."""
         if isinstance(message, Draft | Correction):
             self._pace.observe_remote(message)
         super().receive(message)
@@ -97,4 +97,4 @@ class CloudRun(Run[Message]):
         self._items.put_nowait(message)
 
     def _commit(self, tokens: list[int], settled: list[Settled]) -> None:
-        """The device reports the text."""
+        """Do nothing: the device reports the text."""

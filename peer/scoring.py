@@ -27,7 +27,7 @@ class CloudScoring:
 
     @property
     def tokens(self) -> int:
-        """Those of the conversation and of the text."""
+        """Tokens of the conversation and of the text."""
         return len(self._asked.conversation) + len(self._asked.text)
 
     def taken(self) -> None:
@@ -35,7 +35,7 @@ class CloudScoring:
         self._credit.release()
 
     async def _wait_for_room(self) -> None:
-        """Slots are not held for a device that takes nothing."""
+        """Wait for the device, but not for long: slots are not held for one that takes nothing."""
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 await self._credit.acquire()
@@ -43,7 +43,7 @@ class CloudScoring:
             raise DragonError("the device takes no more scores") from None
 
     async def messages(self) -> AsyncGenerator[Message, None]:
-        """The documents, then the distribution of each position, as the device has room for it."""
+        """The documents, then the distribution of each position, as the device has room."""
         asked, engine = self._asked, self._shared.engine
         require_full(engine.model, "scoring a text", "leave out echo or logprobs")
         found = await self._shared.retriever.find(asked, asked.prompt, asked.max_tokens)

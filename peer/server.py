@@ -1,4 +1,4 @@
-"""The link server: one connection a device, many streams on each."""
+"""The link server: one connection per device, many streams on each."""
 
 from __future__ import annotations
 
@@ -37,18 +37,19 @@ log = logging.getLogger(__name__)
 
 HELLO_TIMEOUT_S = 5.0
 _PING_S = 1.0
-# A device pings twice a second: one silent for this long is gone, and its answers hold slots.
+# A device pings twice a second; one silent for this long is gone, and its answers hold slots.
 _SILENCE_S = 10.0
 _MAX_QUEUED = 20_000
-# What a device has not read yet: beyond the first its streams wait, beyond the second it goes.
+# Bytes the device has not read yet: above the first its streams wait, above the others it is
+# disconnected.
 _FULL_BYTES = 4 << 20
 _MAX_QUEUED_BYTES = 16 << 20
 _MAX_HOLDER_BYTES = 64 << 20
-# How long a device may leave unread what it was sent.
+# How long a device may leave sent data unread.
 _UNREAD_S = 20.0
-# How long a device may go on to open answers that was asked to go elsewhere.
+# How long a device that was asked to leave may still open answers.
 _LEAVING_S = 5.0
-# When it asks again for one that was refused because of that: there may be another peer by then.
+# When a device refused for that should ask again: there may be another peer by then.
 _ELSEWHERE_S = 1
 _ENDING = localizable("link.ending", "the cloud peer is about to end")
 _REVOKED = localizable("link.revoked", "the key was revoked")
@@ -96,7 +97,7 @@ class Connection:
         self.pace = Pace(LinkMeter(), shared.decode)
 
     async def greet(self) -> None:
-        """Exchange hellos; raises `HandshakeError` when the sides cannot work together."""
+        """Exchange hellos; raises `HandshakeError` if the sides are incompatible."""
         try:
             async with asyncio.timeout(HELLO_TIMEOUT_S):
                 _, hello = self._decode(await self._socket.receive_text())
@@ -126,13 +127,13 @@ class Connection:
                     await asyncio.sleep(pause)
 
     async def refuse(self, error: DragonError) -> None:
-        """Say what is wrong and hang up."""
-        with suppress(RuntimeError, WebSocketDisconnect):  # gone already
+        """Report the error and hang up."""
+        with suppress(RuntimeError, WebSocketDisconnect):  # already gone
             await self._socket.send_text(str(registry.encode(control.Fault.of(error))))
             await self._socket.close(1002, error.code)
 
     def send(self, message: registry.Message, stream: int = registry.LINK) -> int:
-        """Queue a message; the bytes of its frame. A device that does not read is hung up on."""
+        """Queue a message; return its frame's bytes. Disconnects a device that does not read."""
         frame = registry.encode(message, stream)
         full = self._queued_bytes + len(frame) > _MAX_QUEUED_BYTES
         held = self.holder.queued_bytes + len(frame) > _MAX_HOLDER_BYTES
@@ -152,7 +153,7 @@ class Connection:
 
     @property
     def left(self) -> bool:
-        """Whether nothing is left to be done for the device."""
+        """Whether nothing is left to do for the device."""
         return self._takes_nothing and not len(self._streams)
 
     @property
@@ -162,7 +163,7 @@ class Connection:
         return self._has_left or (asked is not None and time.monotonic() - asked > _LEAVING_S)
 
     def end(self) -> None:
-        """Hang up, since the peer ends."""
+        """Hang up because the peer is shutting down."""
         self._end(OverloadedError(_ENDING))
 
     def expel(self) -> None:
@@ -182,7 +183,7 @@ class Connection:
         self._queue(-self._queued_bytes)
 
     def _queue(self, size: int) -> None:
-        """Bytes were queued or, less than 0, have left."""
+        """Count bytes that were queued or, if negative, have been sent."""
         self._queued_bytes += size
         self.holder.queued_bytes += size
         if self._queued_bytes > _FULL_BYTES:
@@ -204,7 +205,7 @@ class Connection:
             self._start(self._close_socket(1008, reason))
 
     async def _close_socket(self, code: int, reason: str) -> None:
-        with suppress(RuntimeError, WebSocketDisconnect):  # gone already
+        with suppress(RuntimeError, WebSocketDisconnect):  # already gone
             await self._socket.close(code, reason)
 
     def _decode(self, frame: registry.Frame) -> tuple[int, registry.Message]:
@@ -252,18 +253,18 @@ class Connection:
                 self._queue(-sum(map(len, taken)))
                 self._last_written = time.monotonic()
         except (RuntimeError, WebSocketDisconnect):
-            pass  # the reader sees the end, too
+            pass  # the reader notices the end, too
 
     async def _ping(self) -> None:
         for number in itertools.count():
             self._send_ping()
-            # Not to the second: after a stall the timers of all connections would run out together.
+            # Jittered: after a stall the timers of all connections would fire together.
             rest = random.uniform(0.75, 1.25) * _PING_S
             await asyncio.sleep(rest if number > 2 else rest / 10)
             now = time.monotonic()
             if now - self._last_received > _SILENCE_S:
                 self._hang_up("is silent")
-            # A ping waits by now, if nothing else does.
+            # A ping is queued by now, if nothing else is.
             elif now - self._last_written > _UNREAD_S:
                 self._hang_up("does not read")
             self._streams.end_those_that_stand_still()

@@ -15,7 +15,7 @@ from peer.keys import KEYS
 
 
 class PeerSettings(ModelChoice, BaseSettings):
-    """Everything the peer can be told. `exact` steps each answer in a forward of its own."""
+    """All settings of the peer. `exact` steps each answer in its own forward."""
 
     model_config = SettingsConfigDict(
         env_prefix="DRAGON_", env_file=".env", env_ignore_empty=True, extra="ignore"
@@ -27,14 +27,14 @@ class PeerSettings(ModelChoice, BaseSettings):
     peer_keys: Annotated[tuple[str, ...], NoDecode] = ()
     peer_corpus: Path
     peer_max_sessions: int = Field(128, ge=1)
-    # How long answers under way may take once the peer is told to end, in seconds.
+    # How long, in seconds, answers in progress may take once the peer shuts down.
     peer_drain_deadline: float = Field(60.0, ge=0)
-    # A certificate, with its chain, and its key, PEM: links are then encrypted.
+    # A certificate chain and its key, PEM: links are then encrypted.
     peer_tls_cert: Path | None = None
     peer_tls_key: Path | None = None
     embedder: Path | None = None
     reranker: Path | None = None
-    # The most that passages' KV may take on the disk, in the corpus's directory; 0 keeps none.
+    # The most that passages' KV may take on disk, in the corpus's directory; 0 keeps none.
     kv_cache_mb: int = Field(1024, ge=0)
     log_format: Literal["text", "json"] = "text"
 
@@ -73,7 +73,7 @@ class PeerSettings(ModelChoice, BaseSettings):
     def read(cls) -> PeerSettings:
         """Settings of this process; raises `ConfigurationError` naming the one that is wrong."""
         try:
-            # The data directory has the model chosen.
+            # The chosen model is in the data directory.
             return cls(_env_file=(cls().data_dir / CHOSEN, ".env"))
         except ValidationError as error:
             first = error.errors(include_url=False)[0]

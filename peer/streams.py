@@ -1,4 +1,4 @@
-"""The streams of one connection: opened within what its key may have, served, and ended."""
+"""The streams of one connection: opened within the key's limits, served, and ended."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _STANDSTILL_S = 600.0
 
 
 class Sending(Protocol):
-    """Queues a message of a stream; the bytes of its frame."""
+    """Queues a message of a stream; returns its frame's bytes."""
 
     def __call__(self, message: registry.Message, stream: int) -> int: ...
 
@@ -44,7 +44,7 @@ class Stream:
     since: float = 0.0
 
     def stands_still(self, now: float) -> bool:
-        """Whether it has got on by nothing for too long: messages alone move no answer."""
+        """Whether there was no progress for too long: for an answer, messages alone are none."""
         run = self.serving
         progress = len(run.session.committed) if isinstance(run, CloudRun) else self.sent
         if progress != self.progress:
@@ -53,7 +53,7 @@ class Stream:
 
 
 class Streams:
-    """By stream id. `room` waits until the device has read enough of what it was sent."""
+    """Streams by id. `room` waits until the device has read enough of what it was sent."""
 
     def __init__(
         self, shared: Shared, holder: Holder, send: Sending, room: Callable[[], Awaitable[object]]
@@ -65,16 +65,16 @@ class Streams:
         self._open: dict[int, Stream] = {}
 
     def __len__(self) -> int:
-        """How many are open."""
+        """The number of open streams."""
         return len(self._open)
 
     def find(self, stream: int) -> Serving | None:
-        """What serves a stream; nothing once it has ended here, which the device may not know."""
+        """What serves a stream; None once it has ended here, which the device may not know yet."""
         found = self._open.get(stream)
         return None if found is None else found.serving
 
     def open(self, stream: int, make: Callable[[], Serving], *, lane: int = 0) -> None:
-        """Serve a new stream, or say why not. Raises `FrameError` where it is open already."""
+        """Serve a new stream, or report why not. Raises `FrameError` if it is already open."""
         if stream in self._open:
             raise FrameError(f"stream {stream} is open already")
         try:
@@ -99,24 +99,24 @@ class Streams:
             ended.task.cancel()
 
     def end_all(self) -> None:
-        """Free what all of them hold."""
+        """End every stream."""
         for stream in list(self._open):
             self.end(stream)
 
     def end_those_that_stand_still(self) -> None:
-        """Free what makes no progress."""
+        """End streams that make no progress."""
         now = time.monotonic()
         for stream, served in list(self._open.items()):
             if served.stands_still(now):
-                self.fail(stream, DragonError("the answer does not get on"))
+                self.fail(stream, DragonError("the answer makes no progress"))
                 self.end(stream)
 
     def fail(self, stream: int, error: DragonError) -> None:
-        """Tell the device that it has to go on without, and until when if that is known."""
+        """Tell the device that it must continue without, and when to retry if that is known."""
         self._send(control.Fault.of(error), stream)
 
     async def _serve(self, stream: int, serving: Serving, lane: int) -> None:
-        """Send what a stream produces; a fault ends it, and the device goes on without."""
+        """Send what a stream produces; an error ends it, and the device continues without."""
         HOUSEHOLD.set(self._holder.household)
         CALLER.set(str(lane))
         try:

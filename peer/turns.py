@@ -1,4 +1,4 @@
-"""When those who found no place for their answers should come back."""
+"""When devices that found no room for their answers should come back."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _MOST_S = 30.0
 
 @dataclass
 class Turns:
-    """Times to come back at, one after the other, so that not all come back at once.
+    """Staggered times to come back, so that not all come back at once.
 
-    No clock in here: callers pass times in seconds.
+    There is no clock here: callers pass times in seconds.
     """
 
     _last: float = 0.0
@@ -20,8 +20,8 @@ class Turns:
     def next(self, now: float, lasting_s: float, under_way: int) -> int:
         """In how many seconds the next one should come back, 1 to 30.
 
-        Of so many answers under way, which last so long in the mean, one ends after the share of
-        one in that time.
+        Of `under_way` answers that last `lasting_s` on average, one ends every lasting_s /
+        under_way.
         """
         last = max(self._last, now) + lasting_s / under_way
         self._last = min(last, now + _MOST_S)

@@ -1,4 +1,4 @@
-"""How many tokens each key has had today, in a file, so that a restart gives nobody another day."""
+"""Each key's tokens of today, in a file, so that a restart does not reset the count."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ class Usage:
         except FileNotFoundError:
             pass
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            log.warning("%s cannot be read, so today's use is counted anew: %s", path, error)
+            log.warning("%s cannot be read, so today's usage starts at zero: %s", path, error)
 
     def add(self, name: str, tokens: int) -> None:
-        """A key has had so many tokens more."""
+        """Count tokens of a key."""
         self._turn_over()
         self._tokens[name] += tokens
         self._kept = False
 
     def of(self, name: str) -> int:
-        """What a key has had today."""
+        """A key's tokens today."""
         self._turn_over()
         return self._tokens[name]
 
     async def keep(self) -> None:
-        """Write what has changed; where the disk fails, it is tried again the next time."""
+        """Write what has changed; after a disk error, try again next time."""
         if self._kept:
             return
         self._kept = True
@@ -67,7 +67,7 @@ class Usage:
 
 
 def seconds_to_midnight(now: datetime) -> int:
-    """From a time of UTC until a new day begins; at least 1."""
+    """Seconds from a UTC time until the next day begins; at least 1."""
     midnight = datetime.combine(now.date() + timedelta(days=1), time(), UTC)
     return math.ceil((midnight - now).total_seconds())
 

@@ -1,4 +1,4 @@
-"""What a running peer looks after by the clock: keys and corpus that were changed, use to keep."""
+"""What a running peer checks periodically: changed keys and corpus, usage to store."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _KEEP_EVERY = 10
 
 
 async def watch(shared: Shared, keys: KeyRing) -> None:
-    """Let go of devices whose key was revoked, until cancelled."""
+    """Disconnect devices whose key was revoked, until cancelled."""
     for look in itertools.count(1):
         await asyncio.sleep(_LOOK_S)
         try:
@@ -31,19 +31,19 @@ async def watch(shared: Shared, keys: KeyRing) -> None:
                 log.info("the keys were changed")
                 apply(shared, keys)
         except (ConfigurationError, OSError) as error:
-            log.warning("the keys stay as they were: %s", error)
+            log.warning("keeping the previous keys: %s", error)
         if look % _KEEP_EVERY == 0:
             await shared.usage.keep()
 
 
 Opening = Callable[[TextEmbedder, str | None], Corpus]
-"""Opens a version of the corpus, unless it is named the one to serve."""
+"""Opens a version of the corpus, by default the one to serve."""
 
 
 async def follow(retriever: Retriever, root: Path, opening: Opening) -> None:
-    """Serve the version of the corpus that is named to be served, until cancelled.
+    """Serve the version of the corpus chosen to be served, until cancelled.
 
-    One that is damaged is told of once, and the one before goes on being served.
+    A damaged version is reported once, and the previous one stays in service.
     """
     versions, seen = Versions(root), None
     while True:
@@ -59,11 +59,11 @@ async def follow(retriever: Retriever, root: Path, opening: Opening) -> None:
             log.warning("the corpus stays %s: %s", retriever.corpus.version, error)
             continue
         await retriever.switch(corpus)
-        log.info("the corpus is %s now", named)
+        log.info("now serving the corpus %s", named)
 
 
 def apply(shared: Shared, keys: KeyRing) -> None:
-    """Have what the keys say now hold for the connections there are."""
+    """Apply the current keys to all connections."""
     for connection in tuple(shared.connections):
         held = connection.holder.key
         current = None if held is None else keys.current(held)

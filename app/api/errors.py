@@ -1,4 +1,4 @@
-"""Errors as HTTP responses: in OpenAI's shape, or in Anthropic's where its API was asked."""
+"""Errors as HTTP responses: in OpenAI's shape, or in Anthropic's for its API."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from dragon.localizable import Localizable
 
 LOCALIZABLE = "X-Dragon-Localizable"
 MESSAGES = "/v1/messages"
-"""Where Anthropic's API begins."""
-_LONGEST = 8192  # a client may refuse longer ones
+"""The path prefix of Anthropic's API."""
+_LONGEST = 8192  # a client may reject longer ones
 _HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}
-# Details that the framework gives of a route it does not have.
+# The framework's details for an unknown route.
 _NO_ROUTE = frozenset({"Not Found", "Method Not Allowed"})
 _HTTP_CODES = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}
 
@@ -32,7 +32,7 @@ _HTTP_CODES = {404: "not_found", 405: "method_not_allowed", 413: "request_too_la
 def error_response(
     scope: Scope, found: Problem, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """A problem as a response of its own to the request of this scope."""
+    """A problem as the response to the request of this scope."""
     anthropic = scope["path"].startswith(MESSAGES)
     return Response(
         orjson.dumps(found.as_anthropic() if anthropic else found.body()),
@@ -43,15 +43,15 @@ def error_response(
 
 
 def _localizable(found: Problem) -> dict[str, str]:
-    """What the page takes to say it in the browser's language."""
+    """What the page needs to show it in the browser's language."""
     if not isinstance(found.message, Localizable):
         return {}
-    header = json.dumps(found.message.as_json())  # in ASCII
+    header = json.dumps(found.message.as_json())  # ASCII
     return {LOCALIZABLE: header} if len(header) < _LONGEST else {}
 
 
 def install(app: FastAPI) -> None:
-    """Answer every error a route raises on purpose. The middleware answers the others."""
+    """Answer every error that a route raises on purpose. The middleware answers the others."""
     for kind in (DragonError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, _answer)
     app.add_exception_handler(ClientDisconnect, _nobody)
@@ -68,7 +68,7 @@ async def _answer(request: Request, error: Exception) -> Response:
 
 
 def _malformed(error: RequestValidationError) -> Problem:
-    if isinstance(error.body, bytes):  # not declared to be JSON, hence not parsed
+    if isinstance(error.body, bytes):  # not declared as JSON, hence not parsed
         return Problem(
             400,
             "Send the body as JSON, with Content-Type: application/json.",
@@ -89,11 +89,11 @@ def _refused(request: Request, error: HTTPException) -> Problem:
 
 
 async def _nobody(request: Request, error: Exception) -> Response:
-    return Response(status_code=499)  # nobody reads it; the log and the metrics do
+    return Response(status_code=499)  # nobody reads it, except the log and the metrics
 
 
 def validation_problem(detail: Mapping[str, Any], unreadable: str) -> Problem:
-    """The problem of one pydantic error; `unreadable` is the message when the whole input fails.
+    """The problem of one pydantic error; `unreadable` is the message if the whole input fails.
 
     The first step of the error's location is the input's own name and is left out.
     """
@@ -109,7 +109,7 @@ def validation_problem(detail: Mapping[str, Any], unreadable: str) -> Problem:
     if kind == "extra_forbidden":
         code = "unknown_parameter"
         return Problem(400, f"Unrecognized request argument: {param}", param=param, code=code)
-    # Codes of our own validators are meant for programs; pydantic's names stay inside.
+    # Our own validators' codes are meant for programs; pydantic's names stay internal.
     code = kind if kind == "unsupported_parameter" else "invalid_value"
     return Problem(400, f"{param}: {detail['msg']}", param=param, code=code)
 

@@ -1,4 +1,4 @@
-"""`/health`, `/ready` and `/metrics`: for supervisors, hence without the key."""
+"""`/health`, `/ready` and `/metrics`: for supervisors, hence without a key."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def health() -> dict[str, str]:
 
 @router.get("/ready", responses={503: {"model": Readiness}})
 async def ready(state: State, response: Response) -> Readiness:
-    """200 once the model is loaded, else 503. The device is ready without its peer, too."""
+    """200 once the model is loaded, else 503. The device is ready even without its peer."""
     generation = state.generation
     response.status_code = 200 if generation.ready else 503
     return Readiness(

@@ -1,6 +1,6 @@
-"""What clients send over HTTP beside the letter: HEAD, a slash at a path's end, packed bodies.
+"""Leniency towards HTTP clients: HEAD, a trailing slash, compressed bodies.
 
-And the names of the parameters of a request that are not known: see `app.api.openai.spellings`.
+Also collects the names of a request's unknown parameters: see `app.api.openai.spellings`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from app.api.errors import error_response
 from app.api.openai.spellings import HEADER, IGNORED, header
 from app.problems import Problem
 
-_PIECE = 1 << 16  # bytes that are unpacked at a time
+_PIECE = 1 << 16  # bytes to decompress at a time
 _GZIP = zlib.MAX_WBITS | 16
 _WINDOWS = {"gzip": _GZIP, "x-gzip": _GZIP, "deflate": zlib.MAX_WBITS}
 _ROUTES = (
@@ -24,7 +24,7 @@ _ROUTES = (
 
 
 class LenientHttp:
-    """Before all that looks at a request, so that all see the same; `strict` names no parameter."""
+    """The outermost layer, so that all others see the same request; `strict` collects no names."""
 
     def __init__(self, app: ASGIApp, *, strict: bool) -> None:
         self._app = app
@@ -39,7 +39,7 @@ class LenientHttp:
         try:
             await self._read(scope, receive, send, ignored)
         finally:
-            if "route" in scope:  # for whoever counts requests by it
+            if "route" in scope:  # for request counters
                 outer["route"] = scope["route"]
 
     async def _read(
@@ -64,7 +64,7 @@ class LenientHttp:
             return await self._app(scope, receive, sending)
         if packed not in _WINDOWS:
             found = Problem(
-                415, "A body may be packed by gzip or deflate.", code="unsupported_encoding"
+                415, "A body may be compressed with gzip or deflate.", code="unsupported_encoding"
             )
             return await error_response(scope, found)(scope, receive, sending)
         dropped = (b"content-encoding", b"content-length")
@@ -72,14 +72,14 @@ class LenientHttp:
         pieces = _unpacked(receive, _WINDOWS[packed])
 
         async def receiving() -> Message:
-            # What comes behind the body, that the client has left, may be waited for in vain.
+            # After the body only the client's leaving can come, perhaps never.
             return await anext(pieces, None) or await receive()
 
         return await self._app(scope, receiving, sending)
 
 
 async def _unpacked(receive: Receive, window: int) -> AsyncGenerator[Message, None]:
-    """A body's messages, unpacked, each of them small; what cannot be stays as it is."""
+    """A body's messages, decompressed, each of them small; invalid data is passed on as it is."""
     packed = zlib.decompressobj(window)
     more = True
     while more:
@@ -93,7 +93,7 @@ async def _unpacked(receive: Receive, window: int) -> AsyncGenerator[Message, No
             try:
                 piece = packed.decompress(rest, _PIECE)
             except zlib.error:
-                piece, rest = rest, b""  # no JSON either, which is answered
+                piece, rest = rest, b""  # not JSON either, which gets its own error
             else:
                 rest = packed.unconsumed_tail
             yield {"type": "http.request", "body": piece, "more_body": True}

@@ -15,7 +15,7 @@ from dragon.sampling.params import Mode, Sampling
 
 
 class Options(Protocol):
-    """What REST's `dragon` object and the page's parameters both say."""
+    """What REST's `dragon` object and the page's parameters have in common."""
 
     @property
     def top_k(self) -> int | None: ...
@@ -56,10 +56,10 @@ def generation_requests(
     epsilon: float | None = None,
     wait: bool = False,
 ) -> list[GenerationRequest]:
-    """A request for each choice of each prompt, the choices of a prompt together.
+    """A request for each choice of each prompt, the choices of a prompt adjacent.
 
-    Each has a random stream of its own under the one seed. Raises `InvalidRequestError` for options
-    that contradict each other.
+    Each has its own random stream under the one seed. Raises `InvalidRequestError` for options that
+    contradict each other.
     """
     if options.private and options.cloud not in (None, Cloud.NEVER):
         raise InvalidRequestError(

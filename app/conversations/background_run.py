@@ -1,4 +1,4 @@
-"""Answers that are written in the background, whether or not anybody reads them meanwhile."""
+"""Answers written in the background, whether or not anybody reads them meanwhile."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from app.storage.tables import Message, MessageState
 Prepare = Callable[[], Awaitable[tuple[GenerationRequest, int]]]
 
 _TOGETHER_S = 0.04
-"""Events that come within this time are read together, so that their text is rendered once."""
+"""Events within this time are read together, so that their text is rendered once."""
 _SAVE_S = 1.0
 _DRAIN_S = 5.0
 
@@ -44,8 +44,8 @@ class BackgroundRun:
         return self._task
 
     def stop(self) -> None:
-        """End it; what is written stays. Harmless when repeated or once the end is known."""
-        # Later, since a task that is cancelled before its first step runs none of its code.
+        """End it; what is written stays. Does nothing when repeated or after the end."""
+        # Later, since a task cancelled before its first step runs none of its code.
         asyncio.get_running_loop().call_soon(self._cancel)
 
     async def follow(self) -> AsyncGenerator[Sequence[Event], None]:
@@ -62,18 +62,18 @@ class BackgroundRun:
             await asyncio.sleep(_TOGETHER_S)
 
     def may_read(self, document: str) -> bool:
-        """Whether a document may be among its passages; before it has found them any may be."""
+        """Whether a document may be among its passages; any may be until they are found."""
         found = self.written.answer and self.written.answer.found
         return found is None or document in {source.id for source in found.sources}
 
     async def ended(self) -> None:
-        """Return once it is over, and stored."""
+        """Return once it is over and stored."""
         async for _ in self.follow():
             pass
 
     @property
     def milliseconds(self) -> int:
-        """Since the first text, up to the end."""
+        """Milliseconds since the first text, up to the end."""
         if self._first is None:
             return 0
         return round(1000 * ((self._ended or time.monotonic()) - self._first))
@@ -87,7 +87,7 @@ class BackgroundRun:
         over = asyncio.Event()
         saver = asyncio.create_task(self._save_until(over))
         try:
-            # Let the caller report that it began: one that is stopped before could not be read.
+            # Let the caller report that it began: stopped before that, it could not be read.
             await asyncio.sleep(0)
             request, self.written.left_out = await prepare()
             self.written.answer = answer = AnswerState(request)
@@ -106,14 +106,14 @@ class BackgroundRun:
         finally:
             over.set()
             try:
-                # Not cancelled: a transaction torn off in the middle keeps the database locked.
+                # Not cancelled: an interrupted transaction would keep the database locked.
                 await asyncio.gather(saver, return_exceptions=True)
-                # Whoever reads of the end finds the whole answer stored.
+                # Whoever sees the end finds the whole answer stored.
                 await self._save()
             except Exception as error:
                 self._end(Ending(MessageState.ERROR, reported(error, "storing an answer")))
             finally:
-                # Even if this task itself is cancelled: else readers would wait for ever.
+                # Even if this task itself is cancelled: otherwise readers would wait forever.
                 self.over = True
                 self._notify()
 
@@ -126,7 +126,7 @@ class BackgroundRun:
         self._changed = asyncio.Event()
 
     async def _save_until(self, over: asyncio.Event) -> None:
-        """Store the text now and then, for when the device is killed."""
+        """Store the text periodically, in case the device is killed."""
         while not over.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(over.wait(), _SAVE_S)
@@ -141,7 +141,7 @@ class BackgroundRun:
 
 
 class BackgroundRuns:
-    """The answers in progress by id, which `model` writes; closed, all are stopped and stored."""
+    """The answers in progress by id, written by `model`; `close` stops and stores them all."""
 
     def __init__(self, store: ConversationStore, write: Write, model: str) -> None:
         self._store = store
@@ -153,7 +153,7 @@ class BackgroundRuns:
     def start(self, answer: Message, prepare: Prepare) -> BackgroundRun:
         """Begin to write an answer, or to continue one.
 
-        `prepare` gives the request, and how many turns of the conversation it leaves out.
+        `prepare` returns the request, and how many turns of the conversation it leaves out.
         """
         run = BackgroundRun(answer, self._store, self._model)
         self._running[answer.id] = run
@@ -168,12 +168,12 @@ class BackgroundRuns:
         return run
 
     def get(self, answer_id: str) -> BackgroundRun | None:
-        """The answer, if it is being written, and for whoever acts."""
+        """The answer, if it is being written and belongs to the current owner."""
         run = self._running.get(answer_id)
         return run if run is not None and run.owner == acting() else None
 
     async def stop_reading(self, document: str) -> None:
-        """Stop one's own answers that may read a document; they are stored when this returns."""
+        """Stop the owner's answers that may read a document; they are stored on return."""
         own = (run for run in self._running.values() if run.owner == acting())
         reading = [run for run in own if run.may_read(document)]
         for run in reading:
@@ -182,18 +182,18 @@ class BackgroundRuns:
             await run.ended()
 
     def stop_of(self, owner: str) -> None:
-        """Stop the answers of an owner whose key is revoked; the device's own go on."""
+        """Stop the answers of an owner whose key is revoked; the device's own continue."""
         for run in self._running.values():
             if run.owner == owner != DEVICE:
                 run.stop()
 
     @property
     def count(self) -> int:
-        """How many are being written."""
+        """The number of answers being written."""
         return len(self._running)
 
     async def close(self) -> None:
-        """Let those that are nearly done finish, and stop the others."""
+        """Let answers that are nearly done finish, and stop the others."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_DRAIN_S)
         for run in self._running.values():

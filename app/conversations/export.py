@@ -13,7 +13,7 @@ _UNSAFE = re.compile(r"[^\w .-]+")
 
 
 def filename(conversation: Conversation, ending: str) -> str:
-    """A name that every file system takes."""
+    """A name that is valid on every file system."""
     stem = _UNSAFE.sub("", conversation.title).strip(" .")[:60] or "conversation"
     return f"{stem}.{ending}"
 
@@ -45,7 +45,7 @@ def message_as_json(message: Message) -> dict[str, Any]:
 
 
 def as_markdown(conversation: Conversation, branch: Sequence[Message]) -> str:
-    """The branch that is shown, with the names of the sources."""
+    """The shown branch, with the names of the sources."""
     day = time.strftime("%Y-%m-%d %H:%M", time.localtime(conversation.created_at))
     parts = [f"# {conversation.title}", f"_{day}_"]
     for message in branch:

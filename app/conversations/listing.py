@@ -18,7 +18,7 @@ _insertion: ColumnElement[int] = literal_column("conversations.rowid")
 
 @dataclass(frozen=True)
 class Listed:
-    """A conversation in the list; `found` is the place that a search found, else None."""
+    """A conversation in the list; `found` is the snippet that a search found, else None."""
 
     conversation: Conversation
     found: str | None = None
@@ -40,16 +40,16 @@ class Listing:
         *,
         archived: bool = False,
     ) -> Sequence[Listed]:
-        """The latest first, without those that are pinned; only of a `project`, if one is named.
+        """The latest first, without pinned ones; only those of a `project`, if one is named.
 
-        With `search` all whose title or text has a word beginning so. `before` is a time in Unix
-        seconds: only those last changed earlier. With `after`, the id of one of that very time,
-        those of its time that come after it in this order as well.
+        With `search`, all whose title or text has a word beginning so. `before` is a time in Unix
+        seconds: only those last changed earlier. With `after`, the id of one changed at that very
+        time, also those of the same time that follow it in this order.
         """
         query = _latest(project)
         if before is not None:
             earlier = Conversation.updated_at < before
-            # Of one that is gone meanwhile nothing is known: rather list its second again.
+            # If that one is gone, its place is unknown: rather list the same second again.
             last = select(_insertion).where(Conversation.id == after).scalar_subquery()
             tied = (Conversation.updated_at == before) & (_insertion < func.coalesce(last, 1 << 62))
             query = query.where(earlier | tied if after else earlier)
@@ -65,7 +65,7 @@ class Listing:
             return [Listed(row, found.get(row.id)) for row in rows]
 
     async def pinned(self, project: str | None = None) -> Sequence[Listed]:
-        """Those that are pinned, the latest first."""
+        """The pinned ones, the latest first."""
         async with self.sessions() as session:
             rows = await session.scalars(_latest(project).where(Conversation.pinned))
             return [Listed(row) for row in rows]

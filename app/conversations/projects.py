@@ -18,7 +18,7 @@ from dragon.localizable import localizable
 
 @dataclass(frozen=True)
 class Summary:
-    """A project with how many documents and conversations it has."""
+    """A project with the numbers of its documents and conversations."""
 
     name: str
     instruction: str
@@ -27,13 +27,13 @@ class Summary:
 
 
 class Projects:
-    """What there is of projects; their documents are those of the collection of their name."""
+    """All projects; a project's documents are those of the collection with its name."""
 
     def __init__(self, sessions: async_sessionmaker[AsyncSession]) -> None:
         self._sessions = sessions
 
     async def list(self) -> Sequence[Summary]:
-        """All projects by name: collections with documents, and those that were begun empty."""
+        """All projects by name: collections with documents, and projects created empty."""
         async with self._sessions() as session:
             of_collection = select(Document.collection, func.count()).group_by(Document.collection)
             files = {row[0]: row[1] for row in await session.execute(of_collection)}
@@ -48,7 +48,7 @@ class Projects:
         ]
 
     async def put(self, name: str, instruction: str) -> str:
-        """Begin a project, or change its instruction; returns its name.
+        """Create a project, or change its instruction; returns its name.
 
         Raises `InvalidRequestError` for a name that no collection may have.
         """
@@ -69,9 +69,9 @@ class Projects:
             return await session.scalar(found) or ""
 
     async def delete(self, name: str) -> None:
-        """End a project without documents; its conversations stay.
+        """Delete a project without documents; its conversations stay.
 
-        Raises `InvalidRequestError` while it has some.
+        Raises `InvalidRequestError` while it has documents.
         """
         async with self._sessions.begin() as session:
             await session.execute(delete(Project).where(Project.name == name))

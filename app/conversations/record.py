@@ -1,4 +1,4 @@
-"""What the database keeps of an answer, in the shapes the page shows: pure functions of its state.
+"""What the database stores of an answer, in the shapes the page shows: pure functions of state.
 
 `record` has `seams` (character offset, whether the cloud joined, why), `ledgers` (the answer's id
 in the ledger for each time it was written or continued), `sources` with what was found, `citations`
@@ -31,7 +31,7 @@ class Ending:
 
 @dataclass(frozen=True)
 class Before:
-    """What stood of an answer before it was continued; nothing of one that is new."""
+    """An answer before it was continued; empty for a new one."""
 
     text: str = ""
     record: Fields = field(default_factory=dict)
@@ -39,14 +39,14 @@ class Before:
 
 
 def sources(found: SourcesFound) -> Fields:
-    """What was found; that an answer `declines` is said by its phrase."""
+    """What was found; an answer that `declines` is recorded by its phrase instead."""
     fields = asdict(found)
     del fields["declines"]
     return fields
 
 
 def provenance(detail: TokenDetail, offset: int = 0) -> Fields:
-    """Where a token comes from; `offset` is where the text it counts in begins in the whole."""
+    """Where a token comes from; `offset` is where its text begins in the whole answer."""
     return {
         **detail.provenance(),
         "start": detail.start + offset,
@@ -55,13 +55,13 @@ def provenance(detail: TokenDetail, offset: int = 0) -> Fields:
 
 
 def citations(found: Sequence[Citation], offset: int = 0) -> list[Fields]:
-    """Citations; `offset` is where the text they count in begins in the whole."""
+    """Citations; `offset` is where their text begins in the whole answer."""
     moved = (replace(each, start=each.start + offset, end=each.end + offset) for each in found)
     return [asdict(each) for each in moved]
 
 
 def finished(answer: AnswerState) -> Fields:
-    """The end of an answer that was written to its end."""
+    """The end of a finished answer."""
     end = answer.end
     return {
         "finish_reason": end.reason,
@@ -77,7 +77,7 @@ def finished(answer: AnswerState) -> Fields:
 
 
 def cancelled(answer: AnswerState | None) -> Fields:
-    """The end of an answer that was stopped; `answer` is None where it had not begun."""
+    """The end of an answer that was stopped; `answer` is None if it had not begun."""
     return {
         "finish_reason": "cancelled",
         "ledger": answer.request.id if answer else None,
@@ -95,7 +95,7 @@ def _usage(prompt: int, completion: int) -> dict[str, int]:
 
 @dataclass
 class Written:
-    """An answer in a conversation: what stood before, and the state of what is written now."""
+    """An answer in a conversation: the text before, and the state of what is being written."""
 
     before: Before
     left_out: int = 0
@@ -117,7 +117,7 @@ class Written:
 
     @property
     def seams(self) -> list[list[Any]]:
-        """Where the cloud joined or left, in the whole text; at its very beginning is no seam."""
+        """Where the cloud joined or left, in the whole text; the very beginning is no seam."""
         seams = list(self.before.record.get("seams", []))
         text, begun = self.text, len(self.before.text)
         for seam in self.answer.seams if self.answer else []:
@@ -128,7 +128,7 @@ class Written:
 
     @property
     def phrases(self) -> list[list[Any]]:
-        """Where phrases of the device's own stand in the whole text."""
+        """The places of the device's own phrases in the whole text."""
         phrases = list(self.before.record.get("phrases", []))
         found = self.answer.found if self.answer else None
         begun, end = len(self.before.text), len(self.text)
@@ -138,13 +138,13 @@ class Written:
 
     @property
     def ledgers(self) -> list[str]:
-        """Its ids in the ledger: a continued answer has one for each time."""
+        """Its ids in the ledger: a continued answer has one per continuation."""
         now = [self.answer.request.id] if self.answer else []
         return [*self.before.record.get("ledgers", []), *now]
 
     @property
     def record(self) -> Fields:
-        """What is stored beside text and tokens."""
+        """What is stored besides text and tokens."""
         record: Fields = {"seams": self.seams, "ledgers": self.ledgers}
         if phrases := self.phrases:
             record["phrases"] = phrases

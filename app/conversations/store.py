@@ -1,7 +1,7 @@
 """Conversations in the device's database: trees of questions and answers.
 
-A question asked under an earlier answer, or an answer written anew, begins a branch; `leaf` says
-which branch is shown. What is deleted is overwritten, in the index of the search, too.
+A question after an earlier answer, or another answer to a question, begins a branch; `leaf` is the
+branch shown. Deleted text is overwritten, also in the search index.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ConversationStore:
         self.list, self.pinned = listing.list, listing.pinned
 
     async def start(self) -> None:
-        """Mark answers that a crash cut off as stopped."""
+        """Mark answers that a crash interrupted as stopped."""
         writing = update(Message).where(Message.state == MessageState.WRITING)
         with everyone():
             async with self._sessions.begin() as session:
@@ -88,9 +88,9 @@ class ConversationStore:
     ) -> tuple[Conversation, Message, Message]:
         """Store a question and the answer that is about to be written.
 
-        Without a conversation it begins one, private if the question is, of a project if one is
+        Without a conversation it begins one, private if the question is, in a project if one is
         named; without a parent it is its first question, or another first one. Raises
-        `NotFoundError`, `InvalidRequestError` under a question.
+        `NotFoundError`, and `InvalidRequestError` if the parent is a question.
         """
         async with self._sessions.begin() as session:
             if conversation is None:
@@ -122,7 +122,7 @@ class ConversationStore:
     async def answer_again(
         self, question: str, *, private: bool
     ) -> tuple[Conversation, Message, Message]:
-        """Another answer to a question that there is. Raises `NotFoundError`."""
+        """Another answer to an existing question. Raises `NotFoundError`."""
         async with self._sessions.begin() as session:
             asked = await _message(session, question)
             if asked.role != "user":
@@ -131,7 +131,7 @@ class ConversationStore:
                     param="message",
                 )
             found = await _conversation(session, asked.conversation_id)
-            # A question once kept private stays so.
+            # A private question stays private.
             kept = private or asked.private
             answer = await _add(session, found, question, "assistant", "", private=kept)
             return found, asked, answer
@@ -139,8 +139,8 @@ class ConversationStore:
     async def reopen(self, identity: str, *, private: bool) -> Message:
         """Reopen an answer, to continue it. Raises `InvalidRequestError` if that is impossible.
 
-        One that was begun openly and is now private has `private_from`, in characters, in its
-        record: what stands before may have left the device.
+        One that was not private before and is now has `private_from`, in characters, in its record:
+        the text before that may have left the device.
         """
         async with self._sessions.begin() as session:
             answer = await _message(session, identity)
@@ -172,7 +172,7 @@ class ConversationStore:
             )
             if saved is None:
                 return
-            # Asked within the transaction, after its first write: none is deleted from here on.
+            # Checked within the transaction, after its first write: none is deleted from here on.
             cites = cited(record)
             there = await session.scalars(select(Document.id).where(Document.id.in_(cites)))
             saved.record = without(record, cites.difference(there))
@@ -195,9 +195,9 @@ class ConversationStore:
         archived: bool | None = None,
         private: bool | None = None,
     ) -> Conversation:
-        """Rename, show another branch, put into a project ("": none), pin, archive, keep private.
+        """Rename, show another branch, set the project ("": none), pin, archive, make private.
 
-        What is archived is not pinned, and the other way round. Raises `NotFoundError`.
+        Archiving unpins, and pinning unarchives. Raises `NotFoundError`.
         """
         async with self._sessions.begin() as session:
             found = await _conversation(session, identity)
@@ -218,7 +218,7 @@ class ConversationStore:
             return found
 
     async def delete(self, identity: str) -> None:
-        """Remove a conversation, on disk and from the search. Raises `NotFoundError`."""
+        """Delete a conversation, on disk and from the search. Raises `NotFoundError`."""
         async with self._sessions.begin() as session:
             asked = Message.conversation_id == identity
             await _forget_given(session, await session.scalars(select(Message).where(asked)))
@@ -228,9 +228,9 @@ class ConversationStore:
         await self._purge.now()
 
     async def delete_turn(self, answer: str) -> None:
-        """Remove an answer, its question and what follows. Raises `NotFoundError`.
+        """Delete an answer, its question and what follows. Raises `NotFoundError`.
 
-        With the last of its turns the conversation goes.
+        A conversation without turns is deleted.
         """
         messages = await self.messages((await self.message(answer)).conversation_id)
         by_id = {message.id: message for message in messages}
@@ -263,7 +263,7 @@ def title_of(question: str) -> str:
 
 
 async def _forget_given(session: AsyncSession, messages: Iterable[Message]) -> None:
-    """Have the ledger forget the words that the cloud was asked with for these answers."""
+    """Blank the words in the ledger that the cloud was asked with for these answers."""
     await blank_given(session, [key for each in messages for key in each.record.get("ledgers", ())])
 
 

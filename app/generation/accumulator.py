@@ -1,4 +1,4 @@
-"""The state of an answer, updated once an event, for all who render, store or measure it."""
+"""The state of an answer, updated with every event, for all that render, store or measure it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Generate = Callable[[GenerationRequest], AsyncGenerator[Event, None]]
 
 @dataclass(frozen=True)
 class Seam:
-    """Where the cloud joined an answer or left it: `offset` counts characters of the text."""
+    """Where the cloud joined or left an answer: `offset` counts characters of the text."""
 
     offset: int
     joint: bool
@@ -39,14 +39,14 @@ class Seam:
 
 
 class AnswerState:
-    """What the events of one answer add up to so far."""
+    """The accumulated events of one answer."""
 
     def __init__(self, request: GenerationRequest) -> None:
         self.request = request
         self.found: SourcesFound | None = None
         self.not_asked = False
         self.unsearched = 0  # parts of the cloud's corpus
-        # As long as the cloud does not join: why it had no room, and why it is away, for people.
+        # While the cloud does not take part: why it had no room, and why it is away, for people.
         self.refused: str | None = None
         self.away: Localizable | None = None
         self.tokens: list[int] = []
@@ -61,7 +61,7 @@ class AnswerState:
         self._joint_since: int | None = None
 
     def take(self, event: Event) -> None:
-        """Update the state by the next event."""
+        """Update the state with the next event."""
         match event:
             case SourcesFound():
                 self.found = event
@@ -103,7 +103,7 @@ class AnswerState:
 
     @property
     def participation(self) -> list[tuple[int, int]]:
-        """The token ranges written jointly so far, half open."""
+        """The half-open token ranges written jointly so far."""
         if self._finished is not None:
             return list(self._finished.participation)
         last = [] if self._joint_since is None else [(self._joint_since, len(self.tokens))]
@@ -111,7 +111,7 @@ class AnswerState:
 
     @property
     def finished(self) -> bool:
-        """Whether its last event has come."""
+        """Whether its last event has arrived."""
         return self._finished is not None
 
     @property
@@ -131,27 +131,27 @@ Write = Callable[[AnswerState], AsyncGenerator[Event, None]]
 
 
 class Observer(Protocol):
-    """Sees every answer and every event of it, after the answer's state was updated."""
+    """Sees every answer and each of its events, after the answer's state was updated."""
 
     def begun(self, answer: AnswerState) -> None:
         """The answer is about to be generated."""
 
     def observed(self, answer: AnswerState, event: Event) -> None:
-        """An event has come."""
+        """An event has arrived."""
 
     def over(self, answer: AnswerState, *, cancelled: bool) -> None:
-        """No more events come: the answer has finished, failed or was cancelled."""
+        """No more events: the answer finished, failed or was cancelled."""
 
 
 class ObservedGeneration:
-    """Generates answers: the only place that updates their states and notifies the observers."""
+    """Generates answers: the only place that updates their states and notifies observers."""
 
     def __init__(self, generate: Generate, *observers: Observer) -> None:
         self._generate = generate
         self._observers = observers
 
     async def write(self, answer: AnswerState) -> AsyncGenerator[Event, None]:
-        """The events of an answer, each once `answer` holds it; closing this ends the answer."""
+        """The events of an answer, each already in `answer`; closing this ends the answer."""
         for observer in self._observers:
             observer.begun(answer)
         cancelled = False

@@ -1,4 +1,4 @@
-"""Places at answers and searches, shared by callers: those without one are soon refused."""
+"""Places for answers and searches, shared by callers: a call without one is soon refused."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ T = TypeVar("T")
 
 PLACES = 64
 FOR_ONE = 56
-"""Places that one caller may hold, so that another one finds some free."""
+"""The most places of one caller, so that some stay free for others."""
 MOST_CALLS = 256
-"""Calls for answers at once, beyond which one is refused before its body is read."""
+"""Concurrent calls for answers; further ones are refused before their body is read."""
 _WAIT_S = 0.8
 _MOST_WAITING = 16
-"""Waiting calls of one caller; a further one would wait only to be refused."""
+"""The most waiting calls of one caller; a further one would only wait to be refused."""
 
 
 class Places:
-    """So many at once, and at most `for_one` of them for one caller; the others wait in turn.
+    """A number of places, at most `for_one` of them for one caller; the others wait in turn.
 
     Belongs to one event loop.
     """
@@ -38,10 +38,10 @@ class Places:
 
     @asynccontextmanager
     async def one(self, wait_s: float | None = None) -> AsyncIterator[None]:
-        """Hold a place of the current caller's.
+        """Hold a place for the current caller.
 
-        Raises `TimeoutError` where none becomes free within `wait_s` seconds, or at once where too
-        many calls of the caller's wait for one already.
+        Raises `TimeoutError` if none becomes free within `wait_s` seconds, or at once if too many
+        of the caller's calls already wait.
         """
         caller = CALLER.get()
         if wait_s is not None and self._waiting.of(caller) >= _MOST_WAITING:
@@ -79,9 +79,9 @@ class Places:
 
 
 class Admission:
-    """Places for calls; those that wait for one are served in turn, caller by caller.
+    """Places for calls; waiting calls are served in turn, caller by caller.
 
-    A call holds its place to its end, and its choices share it.
+    A call holds its place until it ends, and its choices share it.
     """
 
     def __init__(self, places: int = PLACES, for_one: int = FOR_ONE) -> None:
@@ -90,7 +90,7 @@ class Admission:
     async def admitted(self, events: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
         """The events of a call once it has a place.
 
-        Raises `OverloadedError`, before the first event, where none becomes free in time.
+        Raises `OverloadedError`, before the first event, if none becomes free in time.
         """
         async with aclosing(events), AsyncExitStack() as stack:
             try:
@@ -102,7 +102,7 @@ class Admission:
 
 
 def refusal() -> OverloadedError:
-    """Why a call is not served."""
+    """The error for a call that is not served."""
     return OverloadedError(
         localizable("device.busy", "The device is writing as many answers as it can: try again.")
     )

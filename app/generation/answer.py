@@ -1,7 +1,6 @@
-"""What an answer consists of while it is written on the device: text, sources, details, statistics.
+"""The parts of an answer being written on the device: text, sources, details, statistics.
 
-No clock decides anything in here, and nothing is sent: a run feeds it, and emits the events that it
-returns.
+It decides nothing by a clock and sends nothing: a run feeds it, and emits the events it returns.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ from dragon.protocol.session import Session
 
 
 class Answer:
-    """One answer: its `tokens`, the one that ended it included, and `length` characters of text.
+    """One answer: its `tokens`, including the one that ended it, and `length` characters of text.
 
-    `details` describes its tokens, where that was asked for.
+    `details` describes its tokens, if that was asked for.
     """
 
     def __init__(
@@ -64,7 +63,7 @@ class Answer:
 
     @property
     def private(self) -> list[Source]:
-        """The person's documents among its sources."""
+        """The user's documents among its sources."""
         return [source for source in self._found.sources if source.side == "private"]
 
     @property
@@ -87,14 +86,14 @@ class Answer:
         return self._take_sources(replace(self._found, sources=(*own, *public)))
 
     def take(self, tokens: Sequence[int], settled: Sequence[Settled], *, last: bool) -> TextDelta:
-        """Add committed tokens; with `last` no more are to come. Returns the text that is final.
+        """Add committed tokens, the last ones if `last`. Returns the text that is final.
 
-        Tokens after a stop string are not taken.
+        Tokens after a stop string are not added.
         """
         self.record.first = self.record.first or time.monotonic()
         text = ""
         before = len(self.tokens)
-        # One by one, so that what follows a stop string is never counted, however many came.
+        # One by one, so that tokens after a stop string are never counted.
         for token in tokens:
             if self._stream.stopped:
                 break
@@ -113,14 +112,14 @@ class Answer:
         return TextDelta(text, taken)
 
     def cited(self, text: str) -> Cited | None:
-        """What final text, as it comes, cites of the sources, if anything."""
+        """The citations that newly final text completes, if any."""
         found = self._citations.read(text, self._found.sources)
         return Cited(tuple(found)) if found else None
 
     def finish(
         self, session: Session, pace: Pace, cuts: CutStatistics | None, *, linked: bool
     ) -> Finished:
-        """How it ended; `linked` adds the statistics of the peer."""
+        """How it ended; `linked` adds the peer's statistics."""
         if self.details is not None:
             self.details.end(self.length, stopped=self.stopped)
         stats = self.record.statistics(session, pace, len(self.tokens), linked=linked)

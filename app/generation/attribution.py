@@ -1,4 +1,4 @@
-"""Per-token log-probabilities and source attribution of an answer that is being written."""
+"""Per-token log-probabilities and source attribution of an answer being written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dragon.protocol.committed_text import Settled
 
 
 class TokenTexts:
-    """The text of each token of one text, and its range of characters."""
+    """The text of each token of one text, and its character range."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -23,7 +23,7 @@ class TokenTexts:
         self._count = 0
 
     def next(self, token: int) -> TokenDetail:
-        """The next token, of which nothing else is known yet."""
+        """The next token, with nothing else known yet."""
         start = self._length
         if token not in self._tokenizer.end_ids:
             self._length += len(self._text.push([token]))
@@ -33,10 +33,10 @@ class TokenTexts:
 
 
 class AnswerDetails:
-    """The details of one answer's tokens, in their order, once their text is final.
+    """The details of one answer's tokens, in order, once their text is final.
 
     `own_sources` counts the device's documents, which come first in the answer's sources;
-    `cloud_weights` are the cloud's own of its documents.
+    `cloud_weights` are the cloud's weights of its documents.
     """
 
     def __init__(self, top: int, tokenizer: Tokenizer) -> None:
@@ -48,12 +48,12 @@ class AnswerDetails:
         self.cloud_weights: tuple[float, ...] = ()
 
     def take(self, settled: Sequence[Settled], written: int) -> None:
-        """Tokens of the answer; `written` characters of its text are final by now."""
+        """Add tokens of the answer, of whose text `written` characters are now final."""
         self._held += [self._describe(token) for token in settled]
         self._final = written
 
     def end(self, length: int, *, stopped: bool) -> None:
-        """The answer's text has `length` characters, no token is to come; a stop string may cut."""
+        """The text ends at `length` characters, perhaps by a stop string; no more tokens come."""
         if stopped:
             cut = [cut_off(detail, length) for detail in self._held]
             self._held = [detail for detail in cut if detail is not None]
@@ -70,7 +70,7 @@ class AnswerDetails:
     def _describe(self, settled: Settled) -> TokenDetail:
         found = logprobs.estimate(settled, self._top)
         own = tuple(full_of(settled.own).shares(settled.token))
-        # Of a token that the cloud did not draft, its rows are not told apart.
+        # For a token that the cloud did not draft, its rows' shares are unknown.
         cloud = settled.shares or self.cloud_weights
         scored = Scored(found, own, cloud, logprobs.distance(settled))
         every = self.own_sources + len(self.cloud_weights)
@@ -83,7 +83,7 @@ def cut_off(detail: TokenDetail, length: int) -> TokenDetail | None:
 
 
 def described(detail: TokenDetail, scored: Scored, own_sources: int, sources: int) -> TokenDetail:
-    """Fill in a token's detail: of `sources` documents the first `own_sources` are the device's."""
+    """Fill in a token's detail: the first `own_sources` of `sources` documents are the device's."""
     found = scored.estimated
     return replace(
         detail,
@@ -99,7 +99,7 @@ def described(detail: TokenDetail, scored: Scored, own_sources: int, sources: in
 
 
 def shares_of(sources: int, rows: Sequence[float], weight: float) -> tuple[float, ...]:
-    """The probability that a token is due to each of a side's sources.
+    """The probability that each of a side's sources accounts for a token.
 
     `rows` are the shares of the side's rows in the token, `weight` is the side's own share, 0 to 1.
     Sources that are concatenated in one row share its probability equally.

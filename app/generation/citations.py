@@ -20,7 +20,7 @@ class Citations:
         self._length = 0  # characters before it
 
     def read(self, piece: str, sources: Sequence[Source]) -> list[Citation]:
-        """The citations that a piece completes; a number that no source has is just text."""
+        """The citations that a piece completes; a number without a source is plain text."""
         text = self._begun + piece
         found = list(self._resolved(text, sources))
         begun = _BEGUN.search(text)

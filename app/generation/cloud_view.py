@@ -1,9 +1,9 @@
 """The cloud's view of a conversation: never what it was not given before.
 
-Of earlier turns it sees the questions it was asked, and of their answers what it took part in. What
-the device wrote alone stands there as one mark, and so does a turn that it had no part in, answered
-or not. Answers are recognised by the SHA-256 of question and text, so that nothing of them is kept
-here, and a client that sends the conversation itself gets the same view.
+Of earlier turns it sees the questions it was asked, and the parts of answers it took part in. What
+the device wrote alone appears as a single mark, and so does a turn in which the cloud had no part,
+answered or not. Answers are recognised by the SHA-256 of question and text, so nothing of their
+text is stored here, and a client that sends the conversation itself gets the same view.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from dragon.inference.tokenizer import Message
 log = logging.getLogger(__name__)
 
 MARK = "..."
-_RETRIES_S = (0.1, 1.0, 5.0)  # after which a database that is locked is tried again
+_RETRIES_S = (0.1, 1.0, 5.0)  # waits between attempts while the database is locked
 
 
 @dataclass(frozen=True)
 class Known:
-    """What the cloud knows of an answer: ranges of its characters; `asked`: its question, too."""
+    """What the cloud knows of an answer: `ranges` of its characters, and whether it was `asked`."""
 
     asked: bool = False
     ranges: tuple[tuple[int, int], ...] = ()
 
     def of(self, text: str) -> str:
-        """The answer as the cloud knows it, with the space that it ends with."""
+        """The answer as the cloud knows it, with its trailing white space."""
         text = text.lstrip()
         pieces, end = [], 0
         for start, stop in (*self.ranges, (len(text), len(text))):
@@ -54,10 +54,10 @@ NOTHING = Known()
 
 @dataclass(frozen=True)
 class View:
-    """A conversation as the cloud sees it, and what that holds of the person's, by kind.
+    """A conversation as the cloud sees it, and what it holds of the user's words, by kind.
 
-    What it knows of answers is in the ledger since it was sent, and may be of a document that has
-    been deleted: it has no text here.
+    What the cloud knows of answers has been in the ledger since it was sent, and may come from a
+    deleted document: it has no text here.
     """
 
     messages: tuple[Message, ...]
@@ -76,14 +76,14 @@ class CloudView:
     _writes: set[asyncio.Task[None]] = field(default_factory=set)
 
     def wrote(self, question: str, text: str, known: Known) -> None:
-        """Remember an answer; one of the same question and text is forgotten."""
+        """Remember an answer; it replaces one with the same question and text."""
         shift = len(text) - len(text.lstrip())
         ranges = [(max(0, start - shift), end - shift) for start, end in known.ranges]
         known = replace(known, ranges=tuple((start, end) for start, end in ranges if start < end))
         pair, alone = _digest(question, text), _digest(text)
         self._recent[acting(), pair] = known
-        # By its text alone it is known where a client has changed the question, and then as the
-        # answer of whichever question the cloud knows least of.
+        # By its text alone an answer is found if a client has changed the question: it then counts
+        # as the answer to whichever question the cloud knows least about.
         self._recent[acting(), alone] = least = (
             known if self._recent.get((acting(), alone), known) == known else NOTHING
         )
@@ -92,7 +92,7 @@ class CloudView:
         task.add_done_callback(self._writes.discard)
 
     async def known(self, question: str, text: str) -> Known | None:
-        """What the cloud knows of an answer; None of a text that was not written here."""
+        """What the cloud knows of an answer; None for a text that was not written here."""
         digests = _digest(question, text), _digest(text)
         for digest in digests:
             if (recent := self._recent.get((acting(), digest))) is not None:
@@ -106,7 +106,7 @@ class CloudView:
     async def of(self, messages: Sequence[Message], *, trusted: bool) -> View:
         """The conversation for the cloud; the last question is the one that it is asked now.
 
-        What was not written here, or not answered, is shown with its question if it is `trusted`.
+        If `trusted`, a turn that was not written here, or not answered, is shown with its question.
         """
         shown: list[Message] = []
         parts: list[Part] = []
@@ -122,7 +122,7 @@ class CloudView:
             if message.role == "assistant":
                 found = await self.known(question, message.content)
                 known = found or _whole(message, trusted=trusted)
-                # One that is to be continued keeps its end: the next word depends on it.
+                # An answer to be continued keeps its end: the next token depends on it.
                 answer = message.content if message is messages[-1] else message.content.strip()
                 message = Message("assistant", known.of(answer))
                 parts.append(Part(Kind.ANSWERS, None if found else message.content))
@@ -156,9 +156,9 @@ class CloudView:
                 await self._stored(pair, known, alone, least)
             except Exception as error:
                 if wait_s is None or not isinstance(error, OperationalError):
-                    log.exception("what the cloud knows of an answer was not stored")
+                    log.exception("what the cloud knows of an answer could not be stored")
                     return
-                await asyncio.sleep(wait_s)  # somebody else writes
+                await asyncio.sleep(wait_s)  # the database is locked
             else:
                 self._recent.pop((acting(), pair), None)
                 self._recent.pop((acting(), alone), None)
@@ -182,19 +182,19 @@ def _written(known: Known) -> dict[str, object]:
 
 
 def _whole(answer: Message, *, trusted: bool) -> Known:
-    """Of an answer that was not written here."""
+    """What the cloud knows of an answer that was not written here."""
     return Known(True, ((0, len(answer.content)),)) if trusted else NOTHING
 
 
 def _told(message: Message) -> str:
-    """A call, or what a tool returned, as text."""
+    """A call, or a tool's result, as text."""
     return " ".join(
         [message.content, *(f"{call.name}({call.arguments})" for call in message.calls)]
     )
 
 
 def _answer(messages: Sequence[Message]) -> Message | None:
-    """What answers the question that the messages begin with, if it has been answered."""
+    """The answer to the question that the messages begin with, if there is one."""
     for message in messages[1:]:
         if message.role == "user":
             return None
@@ -204,7 +204,7 @@ def _answer(messages: Sequence[Message]) -> Message | None:
 
 
 def _blank(message: Message) -> Message:
-    """A call, or what a tool returned, for a cloud that is told the tools' names alone."""
+    """A call, or a tool's result, for a cloud that is told only the tools' names."""
     calls = tuple(replace(call, arguments="{}") for call in message.calls)
     return replace(message, content=MARK if message.content else "", calls=calls)
 

@@ -33,22 +33,21 @@ class Details:
 class GenerationRequest:
     """A request for one answer.
 
-    `conversation` holds the token ids that stand after a document, and `begins` what they begin
-    with; `raw` when they are a plain prompt without the chat template. The cloud gets
-    `cloud_conversation` instead, unless it is None. `query` is the text that documents are looked
-    up for; unless `judged` is false, only by what answers it. The cloud gets `cloud_query` instead;
-    None is `query`. From `messages`, which a chat has, a model that writes makes its question stand
-    alone, and from `cloud_messages` the cloud's, which may differ; `parts` are what those hold, as
-    the ledger names it. `prompt` is what the client's own chat begins with and holds, where another
-    one is written from.
-    `max_tokens` 0 writes nothing: it is for scoring the prompt. A `stop` string ends the answer,
-    and is part of it `with_stop`; so does one of the `stop_tokens`. Special tokens that do not end
-    it are in its text if `special`. `documents` and `collections` limit which of the person's
-    documents may be used; None is no limit. `passed_over` are texts whose passages are not used:
-    those that were quoted before. `id` names the answer, in the ledger too. `epsilon` bounds what
-    the cloud learns of the passages used, by (epsilon, `accountant.DELTA`)-differential
-    privacy; None is no bound. With `wait` the first token waits for the cloud, however late it
-    is.
+    `conversation` holds the token ids that follow a document, and `begins` says what they begin
+    with; `raw` marks a plain prompt without the chat template. The cloud gets
+    `cloud_conversation` instead, unless it is None. `query` is the text to search documents with;
+    unless `judged` is false, only passages that answer it are used. The cloud gets `cloud_query`
+    instead; None means `query`. A model rewrites the question of a chat's `messages` to stand
+    alone, and the cloud's from `cloud_messages`, which may differ; `parts` are what those hold, as
+    the ledger names it. `prompt` is what the client's own chat begins with and holds, where the
+    answer is written from another one.
+    `max_tokens` 0 writes nothing and only scores the prompt. A `stop` string ends the answer, and
+    is part of it if `with_stop`; any of the `stop_tokens` ends it, too. The text includes special
+    tokens that do not end it if `special`. `documents` and `collections` limit which of the
+    user's documents may be used; None is no limit. Passages with a text of `passed_over` are not
+    used: they were quoted before. `id` names the answer, in the ledger too. `epsilon` bounds what
+    the cloud learns of the passages used, by (epsilon, `accountant.DELTA`)-differential privacy;
+    None is no bound. With `wait` the first token waits for the cloud, however late it is.
     """
 
     conversation: tuple[int, ...]
@@ -86,34 +85,34 @@ class GenerationRequest:
 
     @property
     def joint(self) -> bool:
-        """Whether the cloud may write the answer, too."""
+        """Whether the cloud may take part in the answer."""
         return self.mode.joint and not self.private
 
     @property
     def limit(self) -> int:
-        """The most tokens its answer may have."""
+        """The most tokens of the answer."""
         return DEFAULT_MAX_TOKENS if self.max_tokens is None else self.max_tokens
 
     @property
     def least(self) -> int:
-        """How many tokens there must be room for."""
+        """How many tokens of room the answer needs at least."""
         return 1 if self.max_tokens is None else self.max_tokens
 
     def stream(self, tokenizer: Tokenizer) -> TextStream:
-        """Makes its answer's text of tokens."""
+        """The stream that turns the answer's tokens into text."""
         return TextStream(tokenizer, self.stop, with_stop=self.with_stop, special=self.special)
 
     def prompt_ids(self, tokenizer: Tokenizer) -> list[int]:
-        """The client's own prompt, with what the template puts before it; no passage counts."""
+        """The client's own prompt, with what the template puts before it; no passages."""
         begins, own = self.prompt or (self.begins, self.conversation)
         return [*tokenizer.bare_row(raw=self.raw, begins=begins), *own]
 
     def prompt_tokens(self, tokenizer: Tokenizer) -> int:
-        """How many tokens that has."""
+        """The number of tokens of the client's own prompt."""
         return len(self.prompt_ids(tokenizer))
 
     def cut(self, tokens: int) -> GenerationRequest:
-        """With the last tokens of its conversation; what documents are searched with stays."""
+        """The request with only the last tokens of its conversation; its search text stays."""
         cloud = self.cloud_conversation
         return replace(
             self,
@@ -136,10 +135,9 @@ class GenerationRequest:
 class Source:
     """A document an answer was conditioned on. `weight` is its share within its side, 0 to 1.
 
-    `hop` counts the further retrievals before it: 0 for what the answer began with. What a table
-    answers has the `query` it comes from, in SQL. `citation` is the number by which a model that
-    writes may cite it. `confidence`, in percent, is that of text recognised in a picture. A
-    sentence of the person's documents has the paragraph that is `around` it.
+    `query`, in SQL, is where a table's answer comes from. `citation` is the number by which a model
+    that writes may cite it. `confidence`, in percent, is that of text recognised in a picture. For
+    a sentence of the user's documents, `around` is its paragraph.
     """
 
     side: Literal["private", "public"]
@@ -178,12 +176,12 @@ class Cited:
 
 @dataclass(frozen=True)
 class SourcesFound:
-    """Every source known so far; a later event of the kind replaces the earlier.
+    """All sources known so far; a later event of this kind replaces it.
 
-    `nothing_relevant`: the person's documents were searched, and none of them is about this.
-    `unread_documents` could not be searched: they were still being read. `closest` are the person's
-    passages that come nearest where none answers; they are no sources. `declines`: where there are
-    no sources the text is `NO_ANSWER`, whatever was asked.
+    `nothing_relevant`: the user's documents were searched, and none is about this.
+    `unread_documents` could not be searched: they were still being read. `closest` are the user's
+    passages that come nearest if none answers; they are no sources. `declines`: without sources,
+    the text is `NO_ANSWER`, whatever was asked.
     """
 
     sources: tuple[Source, ...]
@@ -206,14 +204,14 @@ class TokenDetail:
     """A token's log-probability and attribution in the full mixture of both sides at temperature 1.
 
     `position` counts tokens of the answer, or of the prompt; `text` is the token's own, `start` and
-    `end` its range of characters in the answer's text (empty for a token that ends the answer, and
-    for all but the last of the tokens that make up one character).
+    `end` its character range in the answer's text (empty for a token that ends the answer, and for
+    all but the last of the tokens that make up one character).
 
     `logprob` is a natural logarithm, None for the prompt's first token, which has no context; `top`
-    holds the likeliest tokens with theirs, the likeliest first. `cloud` is
-    (1 - eta) p^cloud(x) / p(x), the cloud's share in the token; `documents` is that of each
-    source of the last `SourcesFound`, in its order (with rows without a document, they sum to 1).
-    `tv` is the distance between the two sides, 0 to 1. Without the cloud `cloud` is 0, `tv` None.
+    holds the likeliest tokens with theirs, the likeliest first. `cloud` is (1 - eta) p^cloud(x) /
+    p(x), the cloud's share in the token; `documents` are the shares of the sources of the last
+    `SourcesFound`, in its order (with rows without a document, they sum to 1). `tv` is the distance
+    between the two sides, 0 to 1. Without the cloud `cloud` is 0 and `tv` None.
     """
 
     position: int
@@ -228,7 +226,7 @@ class TokenDetail:
     tv: float | None = None
 
     def provenance(self) -> dict[str, object]:
-        """Where the token comes from, as responses and the page's socket give it."""
+        """Where the token comes from, as in responses and on the page's socket."""
         names = ("position", "text", "start", "end", "cloud", "documents", "tv")
         return {name: getattr(self, name) for name in names}
 
@@ -242,7 +240,7 @@ class Detailed:
 
 @dataclass(frozen=True)
 class PromptDetailed:
-    """All tokens of the prompt, if requested; the first event but `SourcesFound`."""
+    """All tokens of the prompt, if requested; only `SourcesFound` may come before it."""
 
     details: tuple[TokenDetail, ...]
 
@@ -251,8 +249,8 @@ class PromptDetailed:
 class PeerChanged:
     """From token `position` on the cloud takes part, or no longer does.
 
-    `refused`: it was asked, and has no room now; the reason says when it has. `unsearched`: so many
-    parts of its corpus were down or late, and what they have is not in the answer.
+    `refused`: it was asked, and has no room now; the reason says when it will. `unsearched`: how
+    many parts of its corpus were down or late; their passages are missing from the answer.
     """
 
     joint: bool
@@ -264,16 +262,16 @@ class PeerChanged:
 
 @dataclass(frozen=True)
 class NotAsked:
-    """The cloud was not asked: the person's own documents answer, or no document is needed."""
+    """The cloud was not asked: the user's own documents answer, or no document is needed."""
 
 
 @dataclass(frozen=True)
 class Finished:
     """The last event. `participation` lists the half-open token ranges written jointly.
 
-    `verdicts` has a character a jointly written token: whose draft it is, `=` both sides', `d` the
-    device's, `c` the cloud's, `.` neither's. `trace` is what happened when (`timeline`).
-    `stop` is the stop string that ended it, if one did.
+    `verdicts` has one character per jointly written token, for whose draft it is: `=` both sides',
+    `d` the device's, `c` the cloud's, `.` neither's. `trace` says what happened when (`timeline`).
+    `stop` is the stop string that ended the answer, if one did.
     """
 
     reason: Literal["stop", "length"]

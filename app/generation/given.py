@@ -1,7 +1,7 @@
-"""What the cloud is given of a request, and so all that an answer may be written from beside it.
+"""What the cloud is given of a request, and so all that a joint answer may be written from.
 
-A device that went on from more could be led by the words of a peer ("Earlier you said: ") into
-sending it up, as corrections. So what a joint run is made of is this, and it is made here alone.
+If the device conditioned on more, a peer's words ("Earlier you said: ") could lead it into sending
+that up, as corrections. So a joint run is made from this alone, and only this module makes it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Given:
 
     @classmethod
     def of(cls, whole: GenerationRequest) -> Given:
-        """What the cloud is given of a request; of one that hides nothing, all of it."""
+        """What the cloud is given of a request; all of it if nothing is hidden."""
         if not hides(whole):
             return cls(whole, whole)
         return cls(
@@ -40,7 +40,7 @@ class Given:
         )
 
     def parts(self, decode: Callable[[Sequence[int]], str]) -> Iterator[Part]:
-        """What that holds of the person's words, by kind."""
+        """The parts of the user's words in it, by kind."""
         request = self.request
         yield from request.parts
         if request.raw:
@@ -52,5 +52,5 @@ class Given:
 
 
 def hides(request: GenerationRequest) -> bool:
-    """Whether the cloud is given less of the conversation than there is."""
+    """Whether the cloud is given less than the whole conversation."""
     return request.shown != request.conversation

@@ -1,7 +1,8 @@
 """The device's run of an answer in which the cloud may take part.
 
-The cloud may be late, go away, or come back at any token. None of that is an error: the device goes
-on alone from the last committed token, reports that once, and lets the cloud in again when it can.
+The cloud may be late, leave, or come back at any token. None of that is an error: the device
+continues alone from the last committed token, reports that once, and readmits the cloud when it
+can.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _LOST = localizable("cloud.lost", "the connection to the cloud was lost")
 _LATE = localizable("cloud.late", "the cloud is late")
 _SLOW = localizable("cloud.slow", "the cloud does not go on")
 _WATCH_S = 0.1
-_PATIENCE_FOR_ROOM_S = 60.0  # of answers that wait however late the cloud is
+_PATIENCE_FOR_ROOM_S = 60.0  # for answers that wait however late the cloud is
 
 
 class JointRun(DeviceRun):
@@ -78,15 +79,15 @@ class JointRun(DeviceRun):
         self._link = link
         self._lane = lane_of(CALLER.get())
         self._watcher: asyncio.Task[None] | None = None
-        # What the cloud does in this run.
+        # The cloud's part in this run.
         self._stream: int | None = None
         self._base = 0  # tokens its stream was opened with
         self._replied = False  # it has said what it has found
         self._cloud_log_h: int | None = None
         self._entered = 0.0
-        self._again: asyncio.TimerHandle | None = None  # it is asked again when it has room
-        self._held = False  # no text is written before that
-        self._reported: bool | None = None  # what was last reported: whether it takes part
+        self._again: asyncio.TimerHandle | None = None  # for asking it again when it has room
+        self._held = False  # whether text waits for that
+        self._reported: bool | None = None  # whether it takes part, as last reported
 
     async def __aenter__(self) -> Self:
         self._entered = time.monotonic()
@@ -103,14 +104,14 @@ class JointRun(DeviceRun):
             super().advance()
 
     def write(self, retrieved: Retrieved) -> None:
-        """As in `DeviceRun`; a cloud of little weight beside these rows is left out."""
+        """As in `DeviceRun`; a cloud of little weight beside these rows is dropped."""
         super().write(retrieved)
         self._leave_out()
 
     # Called by the link.
 
     def receive(self, message: Message) -> None:
-        """A message of the cloud. Raises `FrameError` for what belongs on no run's stream."""
+        """Handle a message of the cloud. Raises `FrameError` for one that no run expects."""
         match message:
             case Draft() | Target() | Resync() | Candidate() | Score():
                 if isinstance(message, Draft):
@@ -127,7 +128,7 @@ class JointRun(DeviceRun):
                 raise FrameError(f"a peer sends no {type(message).__name__} in an answer")
 
     def failed(self, message: str, refusal: Refusal | None = None) -> None:
-        """The cloud has given this answer up; it is asked again only if it has said when."""
+        """The cloud has given this answer up; it is asked again only if it said when."""
         if refusal is not None:
             self._stream = None
             self._put_off(refusal)
@@ -143,10 +144,10 @@ class JointRun(DeviceRun):
         if self.session.joinable:
             self._ask_cloud()
 
-    # The cloud comes and goes.
+    # The cloud joins and leaves.
 
     def _ask_cloud(self, *, put_off: bool = False) -> None:
-        """Open a stream where the text is by now, unless there is one.
+        """Open a stream at the current position, unless there is one.
 
         A cloud that has no room is left alone, unless the answer was `put_off` until now.
         """
@@ -156,7 +157,7 @@ class JointRun(DeviceRun):
             self._put_off(refusal)
             return
         self._forget_time()
-        # One-way, the cloud gets no word before it is known whether it takes part.
+        # One-way, the cloud gets no token before it is known whether it takes part.
         oneway = self._request.mode is Mode.ONEWAY
         committed = () if oneway else tuple(self.session.committed)
         self._base = len(committed)
@@ -167,9 +168,9 @@ class JointRun(DeviceRun):
         self._link.send(asked, self._stream)
 
     def _put_off(self, refusal: Refusal) -> None:
-        """Go on alone, and ask again when the cloud has room.
+        """Continue alone, and ask again when the cloud has room.
 
-        Where that is soon, an answer without text waits for it as it would for a late cloud.
+        If that is soon, an answer without text waits for it as it would for a late cloud.
         """
         self._forget_time()
         loop, wait_s = asyncio.get_running_loop(), refusal.again - time.monotonic()
@@ -185,7 +186,7 @@ class JointRun(DeviceRun):
             self.advance()
 
     def _ask_again(self) -> None:
-        """The time has come that the cloud said."""
+        """Ask the cloud at the time that it gave."""
         if self._link.connected and self.session.joinable:
             self._ask_cloud(put_off=True)
         else:
@@ -199,10 +200,10 @@ class JointRun(DeviceRun):
     def _let_in(self, ready: control.Ready) -> None:
         """The cloud has its documents and takes part from here on.
 
-        Raises `FrameError` if it has said so already.
+        Raises `FrameError` if it has already said so.
         """
         if self._replied:
-            raise FrameError("a peer says once in an answer that it is ready")
+            raise FrameError("a peer is ready only once per answer")
         self._replied = True
         self._cloud_log_h = ready.log_h
         if self._leave_out():
@@ -224,7 +225,7 @@ class JointRun(DeviceRun):
         self.advance()
 
     def _leave_out(self) -> bool:
-        """Leave the cloud out if its documents are of little weight beside the device's."""
+        """Drop the cloud if its documents weigh little beside the device's."""
         if self._request.mode is not Mode.ONEWAY or self._cloud_log_h is None:
             return False
         if self._decoder is None or self._stream is None or self._budget is not None:
@@ -239,7 +240,7 @@ class JointRun(DeviceRun):
         return False
 
     def _lose(self, reason: str) -> None:
-        """Go on without the cloud."""
+        """Continue without the cloud."""
         if self.session.joint or self._held:
             self._held = False
             self.session.lose()
@@ -247,7 +248,7 @@ class JointRun(DeviceRun):
             self.advance()
 
     def _report_departure(self) -> None:
-        """Report that the session has let the cloud go: its context is full, or no agreement."""
+        """Report that the session dropped the cloud: its context is full, or the sides disagree."""
         if self.session.joint or self._held or self._reported is False:
             return
         full = len(self.session.committed) >= self.session.limits.horizon
@@ -307,7 +308,7 @@ class JointRun(DeviceRun):
                     self.advance()
 
     def _seen(self) -> Seen:
-        """What the clock sees of the answer."""
+        """The answer's state, for the clock."""
         now = time.monotonic()
         return Seen(
             now=now,

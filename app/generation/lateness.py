@@ -1,4 +1,4 @@
-"""When an answer waits for the cloud no longer: it is late, silent, slow, or stands still."""
+"""When an answer stops waiting for the cloud: it is late, silent, slow, or stalled."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from enum import Enum, auto
 
 from dragon.inference.estimates import Pace
 
-_CROWD = 4  # answers at once that delay one another
+_CROWD = 4  # concurrent answers that delay one another
 _PATIENCE_S, _PATIENCE_A_TOKEN_S = 5.0, 0.5
 
 
 class Failure(Enum):
     """What is wrong with the cloud."""
 
-    LATE = auto()  # the first token should be written by now
-    SILENT = auto()  # nothing has come by its connection
-    SLOW = auto()  # the answer has waited for it too long, all in all
+    LATE = auto()  # the first token is overdue
+    SILENT = auto()  # nothing has come on its connection
+    SLOW = auto()  # the answer has waited too long for it in total
     STALLED = auto()  # messages come, but no token is agreed on
 
 
 @dataclass(frozen=True)
 class Seen:
-    """An answer at a moment; times are those of the monotonic clock, in seconds.
+    """An answer at one moment; times are those of the monotonic clock, in seconds.
 
-    The cloud takes part if `joint`, and has said what it has found if `ready`; the answer waits for
+    The cloud takes part if `joint`, and has reported its documents if `ready`; the answer waits for
     its room if `held`. `received` is when anything last came on its connection; `sharing` is how
     many answers the engine writes.
     """
@@ -42,10 +42,10 @@ class Seen:
 
 
 class Lateness:
-    """Looks at an answer again and again, from `began` on.
+    """Checks an answer periodically, from `began` on.
 
-    Its first token may wait until `deadline`, in seconds, and however long if that is None; all of
-    it is `bounded` by what a reader waits for.
+    Its first token may wait until `deadline`, in seconds, or indefinitely if that is None; if
+    `bounded`, the whole answer waits no longer than a reader would.
     """
 
     def __init__(self, began: float, deadline: float | None, pace: Pace, *, bounded: bool) -> None:
@@ -57,15 +57,15 @@ class Lateness:
         self._waited = 0.0
 
     def look(self, seen: Seen) -> Failure | None:
-        """What is wrong by now, if anything."""
+        """The failure at this moment, if any."""
         now, then = seen.now, self._then
         self._then = now
-        # Messages alone are no progress: a peer could send some for ever.
+        # Messages alone are no progress: a peer could send them forever.
         if seen.busy or seen.written != self._written:
             self._written, self._quiet_since = seen.written, now
         elif seen.joint and seen.ready:
             self._waited += now - then
-        # One that writes many answers at once is late for none of them.
+        # With many answers at once, the cloud is not late for each of them.
         crowd = max(1.0, seen.sharing / _CROWD)
         late = now - self._began > self._deadline * crowd
         if seen.held and late:
@@ -73,7 +73,7 @@ class Lateness:
         if not seen.joint:
             return None
         if self._deadline == math.inf and not seen.ready:
-            self._quiet_since = now  # however long it takes: the connection watches itself
+            self._quiet_since = now  # however long it takes: the connection has its own watchdog
             return None
         stall, quiet = self._pace.stall_limit(), now - self._quiet_since
         if min(quiet, now - seen.received) > stall:
@@ -81,7 +81,7 @@ class Lateness:
         if not seen.ready:
             return Failure.LATE if late else None
         if self._bounded and self._waited > self._patience() * crowd:
-            return Failure.SLOW  # whatever it sends or says of its pace
+            return Failure.SLOW  # whatever it sends or says about its pace
         if quiet > stall * 2**seen.resyncs:
             self._quiet_since = now
             return Failure.STALLED
@@ -90,7 +90,8 @@ class Lateness:
     def _patience(self) -> float:
         """For how many seconds the answer may have waited for the cloud by now.
 
-        Beside the round trip, which bounds no answer, so much a token as people still read along.
+        Besides the round trip, which limits no answer, the time per token at which people can read
+        along.
         """
         round_trip = min(1.0, self._pace.link.round_trip.value or 0.0)
         return _PATIENCE_S + self._written * (_PATIENCE_A_TOKEN_S + round_trip)

@@ -1,4 +1,4 @@
-"""What the model can do for a request: the modes it takes, and the text that it has room for."""
+"""What the model can do for a request: the modes it supports, and the text it has room for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dragon.sampling.params import Mode
 
 
 def room(retrieval: Retrieval, request: GenerationRequest) -> int:
-    """How many tokens its conversation may have, beside the answer and what is before it."""
+    """How many tokens its conversation may have, besides the answer and what precedes it."""
     before = len(retrieval.without(request).tokens)
     return retrieval.engine.model.context - before - request.least
 
@@ -19,7 +19,7 @@ def room(retrieval: Retrieval, request: GenerationRequest) -> int:
 def check(retrieval: Retrieval, request: GenerationRequest) -> None:
     """Raises `InvalidRequestError` for what the model cannot do.
 
-    And `ContextLengthError` unless prompt and answer fit the context together.
+    Raises `ContextLengthError` unless prompt and answer fit the context together.
     """
     model = retrieval.engine.model
     if request.mode is Mode.SEQUENCEWISE:
@@ -28,7 +28,7 @@ def check(retrieval: Retrieval, request: GenerationRequest) -> None:
         require_full(model, "echo with logprobs", "leave out one of them")
     if request.mode is Mode.CONTEXT_KV and model.kv is None:
         raise InvalidRequestError(
-            f"{model.name} takes no keys and values from elsewhere: use context_text",
+            f"{model.name} cannot load keys and values from a peer: use context_text",
             param="dragon.aggregation",
         )
     if len(request.conversation) > room(retrieval, request):

@@ -37,14 +37,14 @@ async def open_generation(
     pace: Pace,
     ledger: Ledger,
 ) -> AsyncIterator[GenerationService]:
-    """The service with its link running; the engine is the caller's, which runs the embedder."""
+    """The service with its link running; the engine, which runs the embedder, is the caller's."""
     task = asyncio.create_task(link.run(), name="link")
     try:
-        # Now, and in a thread: to read all of a large model takes seconds.
+        # Now, and in a thread: reading all of a large model takes seconds.
         await asyncio.to_thread(lambda: engine.model.weights)
         if not tokenizer.chats:
             log.warning(
-                "%s has no chat template: it is a base model, and chats are put to it in plain "
+                "%s has no chat template: it is a base model, and chats are rendered as plain "
                 "text; an instruct model answers better",
                 engine.model.name,
             )

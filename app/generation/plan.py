@@ -1,4 +1,4 @@
-"""How an answer is to be written, and the requests that ask the peer to take part."""
+"""How to write an answer, and the requests that ask the peer to take part."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from dragon.protocol.aggregator_policy import Schedule
 class Retrieved:
     """Rows of this side, and the documents behind them; none behind a bare row.
 
-    `answers`: they were judged to answer the question by themselves. `nothing_relevant`: the search
-    found nothing but `closest`. `unread_documents` could not be searched yet. `passages` are those
-    that budgets are kept of, by digest.
+    `answers`: they were judged to answer the question on their own. `nothing_relevant`: the search
+    found nothing but `closest`. `unread_documents` could not be searched yet. `passages` are the
+    digests of those whose budgets are tracked.
     """
 
     rows: Sequence[Row]
@@ -33,7 +33,7 @@ class Retrieved:
     closest: Sequence[Source] = ()
 
     def referring(self, bare: Sequence[int]) -> Retrieved:
-        """With a bare row behind the others, of no weight: what would be said without passages."""
+        """With a bare row, of no weight, after the others: the distribution without passages."""
         rows = self.rows if not self.sources else [*self.rows, Row(tuple(bare), -math.inf)]
         return replace(self, rows=rows, rescoring=None)
 
@@ -59,10 +59,10 @@ class Retrieved:
 class Plan:
     """How to write an answer.
 
-    `top_k` documents a side, `limit` tokens at most, `deadline` seconds to wait for the cloud (None
-    is no limit). Both sides re-score their documents every `rescore_every` tokens, unless it is 0.
-    A cloud whose weight is below `least_weight`, 0 to 1, is left out. Its passages are cited by
-    numbers from `cloud_citations` on; None where passages are not cited.
+    `top_k` documents per side, `limit` tokens at most, `deadline` seconds to wait for the cloud
+    (None is no limit). Both sides re-score their documents every `rescore_every` tokens, unless it
+    is 0. A cloud whose weight is below `least_weight`, 0 to 1, is dropped. Its passages are cited
+    by numbers from `cloud_citations` on; None if passages are not cited.
     """
 
     top_k: int
@@ -79,7 +79,7 @@ class Plan:
 def opening(
     given: Given, plan: Plan, committed: tuple[int, ...], lane: int, *, joint: bool
 ) -> control.Open:
-    """Asks the peer to take part from `committed` on; at once if `joint`."""
+    """The request to take part from `committed` on; at once if `joint`."""
     request = given.request
     return control.Open(
         committed=committed,
@@ -102,7 +102,7 @@ def opening(
 
 
 def prompt_scoring(request: GenerationRequest, plan: Plan) -> control.ScoreText:
-    """Scores the prompt as it stands: what changes logits, and re-scoring, is for answers only."""
+    """The request to score the prompt, unadjusted: logit changes and re-scoring are for answers."""
     return control.ScoreText(
         conversation=request.shown[:1],
         text=request.shown[1:],
@@ -119,7 +119,7 @@ def prompt_scoring(request: GenerationRequest, plan: Plan) -> control.ScoreText:
 def answer_scoring(
     request: GenerationRequest, plan: Plan, tokens: tuple[int, ...]
 ) -> control.ScoreText:
-    """Scores a finished answer."""
+    """The request to score a finished answer."""
     return control.ScoreText(
         conversation=request.shown,
         text=tokens,

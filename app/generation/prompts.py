@@ -19,11 +19,11 @@ from dragon.inference.tools import Tool
 from dragon.localizable import localizable
 
 MAX_CUT = 300_000
-"""Characters of a prompt that is to be cut."""
+"""The most characters of a prompt that is cut to fit."""
 
 
 class Model(Protocol):
-    """What a prompt is made for; `context_length` counts tokens, the answer's included."""
+    """What a prompt is made for; `context_length` counts tokens, including the answer's."""
 
     @property
     def tokenizer(self) -> Tokenizer: ...
@@ -37,11 +37,11 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class Prompt:
-    """Token ids, and the text that documents are searched with.
+    """Token ids, and the text to search documents with.
 
-    The cloud gets the tokens `shown` instead, unless they are None. Those of a chat come from
-    `messages`, and for the cloud from those `known` to it, which hold these `parts`; both begin
-    alike.
+    The cloud gets the tokens `shown` instead, unless they are None. A chat's tokens come from
+    `messages`, and the cloud's from the messages `known` to it, which hold these `parts`; both
+    begin alike.
     """
 
     tokens: tuple[int, ...]
@@ -63,9 +63,9 @@ async def chat_prompt(
 ) -> Prompt:
     """The conversation under the model's template; the last user message is the query.
 
-    The cloud is shown its `view` of it. One that is `to_cut` may be too long.
+    The cloud is shown its `view` of it. If `to_cut`, the conversation may be too long.
 
-    Raises `InvalidRequestError` without a user message, `ContextLengthError` when too long.
+    Raises `InvalidRequestError` without a user message, `ContextLengthError` if too long.
     """
     query = next((m.content for m in reversed(messages) if m.role == "user"), "")
     if not query.strip():
@@ -74,7 +74,7 @@ async def chat_prompt(
         )
     length = sum(len(message.content) for message in messages)
     require_room(length, model, "messages", to_cut=to_cut)
-    # Long prompts take long to tokenize; other requests go on meanwhile.
+    # Long prompts take long to tokenize; other requests continue meanwhile.
     chat = await asyncio.to_thread(model.tokenizer.chat, messages, rendering)
     conversation = _fitting(chat.tokens, model, "messages", to_cut=to_cut)
     known = view.messages
@@ -85,7 +85,7 @@ async def chat_prompt(
     if known == own:
         return prompt
     other = (await asyncio.to_thread(model.tokenizer.chat, known, rendering)).tokens
-    # Marks may be longer than what they stand for.
+    # Marks may be longer than what they replace.
     return replace(prompt, shown=tuple(other[-model.context_length :]))
 
 
@@ -96,14 +96,14 @@ def _offered(tool: Tool) -> Part:
 async def shortened(
     model: Model, messages: Sequence[Message], rendering: Rendering, answer: int
 ) -> list[Message]:
-    """The messages without the oldest turns, where all of them leave no room for the answer.
+    """The messages without the oldest turns, if all of them leave no room for the answer.
 
-    Instructions stay, and so does what follows the last question; if that is too long by itself,
-    it stays as it is.
+    Instructions stay, and so does everything from the last question on, even if that alone is too
+    long.
     """
     first = next((n for n, each in enumerate(messages) if each.role != "system"), 0)
     own, turns = list(messages[:first]), list(messages[first:])
-    # A conversation begins with a question, as templates want it.
+    # A conversation begins with a question, as templates require.
     starts = [n for n, each in enumerate(turns) if each.role == "user"] or [0]
     room = model.context_length - answer
 
@@ -130,13 +130,13 @@ async def shortened(
 async def text_prompt(
     model: Model, prompt: str | Sequence[int], suffix: str = "", *, to_cut: bool = False
 ) -> Prompt:
-    """A prompt as it stands, text or token ids, with the tokens before every text or without.
+    """A prompt, text or token ids, with or without the tokens that begin every text.
 
-    Special tokens are known by their names. With a `suffix` it is what is between them that is to
-    be written. A prompt that is `to_cut` may be too long.
+    Special tokens are recognised by name. With a `suffix`, the text between the two is to be
+    written. A prompt that is `to_cut` may be too long.
 
-    Raises `InvalidRequestError` for an empty prompt, an unknown token, or a suffix where the model
-    fills nothing in; `ContextLengthError` when too long.
+    Raises `InvalidRequestError` for an empty prompt, an unknown token, or a suffix if the model
+    cannot fill in text; `ContextLengthError` if too long.
     """
     tokenizer = model.tokenizer
     require_room(len(suffix), model, "suffix")
@@ -146,7 +146,7 @@ async def text_prompt(
     else:
         tokens = token_ids.known(prompt, tokenizer, model.model_name, "prompt")
         query = ""
-    # They are added where the prompt is run, and must not stand there twice.
+    # They are added when the prompt is run, and must not occur twice.
     start = tokenizer.bare_row(raw=True)
     if start and tokens[: len(start)] == start:
         tokens = tokens[len(start) :]
@@ -159,7 +159,7 @@ async def text_prompt(
 
 
 def require_room(characters: int, model: Model, param: str, *, to_cut: bool = False) -> None:
-    """Raises `ContextLengthError` for a text that is too long whatever its tokens turn out to be.
+    """Raises `ContextLengthError` for a text that is too long however it is tokenized.
 
     Tokenizing it could take a minute and a gigabyte.
     """

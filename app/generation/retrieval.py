@@ -33,23 +33,23 @@ from dragon.sampling.params import Mode
 from dragon.sampling.role import Role
 
 CLOSEST = 3
-"""Passages shown where none answers."""
+"""How many passages to show if none answers."""
 
 NEEDLESS = 2.0
-"""Log-odds from which on a message needs no document: to look in vain costs less than not to."""
+"""The least log-odds that a message needs no document: a vain search costs less than none."""
 
-# Searches at once, and those of one caller: what they share (threads, connections of the database)
-# serves whoever came first.
+# Concurrent searches, and those of one caller: what they share (threads, database connections)
+# would otherwise serve whoever came first.
 _SEARCHES, _FOR_ONE = 4, 3
 
 
 class Searcher(Protocol):
-    """Searches the person's documents."""
+    """Searches the user's documents."""
 
     async def search(
         self, query: str, k: int, scope: Scope = EVERYTHING, *, relevant: bool = True
     ) -> Sequence[DocumentHit]:
-        """At most `k` chunks of the documents in scope, the best first.
+        """At most `k` chunks of the documents in scope, best first.
 
         With `relevant` only those that answer the query.
         """
@@ -57,10 +57,10 @@ class Searcher(Protocol):
     async def passages_about(
         self, query: str, k: int, scope: Scope = EVERYTHING
     ) -> Sequence[DocumentHit]:
-        """At most `k` passages of a few hundred tokens about what is asked, the best first."""
+        """At most `k` passages of a few hundred tokens about what is asked, best first."""
 
     async def closest(self, query: str, k: int, scope: Scope = EVERYTHING) -> Sequence[DocumentHit]:
-        """At most `k` short passages that come nearest to a query, whether they answer or not."""
+        """At most `k` short passages nearest to a query, whether they answer or not."""
 
     async def said(self, reply: str, scope: Scope = EVERYTHING) -> DocumentHit | None:
         """The sentence or row that a reply was written from, if any."""
@@ -71,10 +71,10 @@ class Searcher(Protocol):
 
 @dataclass
 class Retrieval:
-    """Finds passages and makes rows of them, as the model answers from them.
+    """Finds passages and makes rows of them, in the form the model answers from.
 
-    There are `top_k` a side unless a request sets its own; None is what suits the model. Relevance
-    of rows of a sentence is re-scored every `rescore_every` tokens, unless it is 0.
+    There are `top_k` per side unless a request sets its own number; None means the model's default.
+    Relevance of sentence rows is re-scored every `rescore_every` tokens, unless it is 0.
     """
 
     tokenizer: Tokenizer
@@ -89,7 +89,7 @@ class Retrieval:
     _places: Places = field(default_factory=lambda: Places(_SEARCHES, _FOR_ONE), init=False)
 
     def writes(self, request: GenerationRequest) -> bool:
-        """Whether it is answered in words of the model's own, from passages in one row."""
+        """Whether it is answered in the model's own words, from passages in one row."""
         return self._style(request).one_row
 
     def from_lines(self, request: GenerationRequest) -> bool:
@@ -97,7 +97,7 @@ class Retrieval:
         return self._style(request) is Answers.LINES
 
     def _style(self, request: GenerationRequest) -> Answers:
-        """The baselines that fetch documents have rows of sentences."""
+        """How it is answered; the baselines that fetch documents have a row per sentence."""
         return self.answers.on(raw=request.raw or request.mode.fetches)
 
     def passages(self, request: GenerationRequest) -> int:
@@ -113,7 +113,7 @@ class Retrieval:
     async def find(self, request: GenerationRequest, limit: int) -> Retrieved:
         """Passages as rows, only those that leave room for an answer of `limit` tokens.
 
-        Those of the cloud as well, where the mode fetches them.
+        Includes the cloud's, if the mode fetches them.
         """
         # Counted before the search: what is read by then can be found.
         unread = await self.documents.unread(_scope(request)) if self.asks(request) else 0
@@ -131,11 +131,11 @@ class Retrieval:
         return replace(found, nothing_relevant=in_vain, unread_documents=unread, closest=closest)
 
     def asks(self, request: GenerationRequest) -> bool:
-        """Whether the person's documents are searched."""
+        """Whether the user's documents are searched."""
         return bool(self.passages(request) and request.query)
 
     async def search(self, request: GenerationRequest) -> Sequence[DocumentHit]:
-        """Passages of the person's documents, the best first."""
+        """Passages of the user's documents, best first."""
         if not self.asks(request):
             return []
         k, before = self.passages(request), request.passed_over
@@ -148,7 +148,7 @@ class Retrieval:
         return [hit for hit in found if not any(hit.text in text for text in before)][:k]
 
     async def _closest(self, request: GenerationRequest) -> list[Source]:
-        """What comes nearest where no passage answers.
+        """The nearest passages, if none answers.
 
         Two are from the document that the chat is about, if it is about one.
         """
@@ -170,7 +170,7 @@ class Retrieval:
         return None
 
     async def _scope(self, request: GenerationRequest) -> Scope:
-        """Where a request is looked up: first beside what was said, if it leans on that.
+        """Where to search for a request: first near what was said before, if it depends on that.
 
         A question that a model found to stand alone does not.
         """
@@ -182,7 +182,7 @@ class Retrieval:
         return scope if said is None else replace(scope, follows=Follows(said, asked))
 
     def rows(self, request: GenerationRequest, hits: Sequence[Hit], limit: int) -> Retrieved:
-        """A row a passage."""
+        """One row per passage."""
         room = room_for_document(self.engine.model.context, len(request.conversation), limit)
         rows, kept = document_rows(
             self.tokenizer,
@@ -205,7 +205,7 @@ class Retrieval:
         return Retrieved([bare_row(self.tokenizer, raw=False, quotes=self._quotes)], [])
 
     def without(self, request: GenerationRequest) -> Row:
-        """The row that stands before a request's conversation where nothing is found."""
+        """The row before a request's conversation if nothing is found."""
         if self._style(request) is Answers.WORDS and self.asks(request):
             return nothing_found(self.tokenizer, request.begins)
         return bare_row(self.tokenizer, raw=request.raw, quotes=self._quotes, begins=request.begins)
@@ -232,7 +232,7 @@ class Retrieval:
     def _in_one_row(
         self, request: GenerationRequest, hits: Sequence[DocumentHit], limit: int
     ) -> Retrieved:
-        """What was found in one row, numbered, for a model that writes; what is quoted has none."""
+        """All passages in one row, numbered for a model that writes; a quoted one has no number."""
         if not hits:
             return Retrieved([self.without(request)], [])
         room = room_for_document(self.engine.model.context, len(request.conversation), limit)
@@ -246,7 +246,7 @@ class Retrieval:
         return Retrieved([row], sources, answers=bool(kept), passages=_digests(kept))
 
     async def _fetch(self, request: GenerationRequest) -> Sequence[PublicHit]:
-        """The cloud's documents, where the mode fetches them."""
+        """The cloud's documents, if the mode fetches them."""
         if request.private or not request.mode.fetches:
             return []
         fetcher = Fetcher(self.link, self.tokenizer, self.engine.model)
@@ -276,7 +276,7 @@ def _scope(request: GenerationRequest) -> Scope:
 
 
 def _digests(hits: Sequence[Hit]) -> list[str]:
-    """How budgets know the sentences of the person's own passages."""
+    """The digests by which budgets identify sentences of the user's own passages."""
     return [
         digest_of_passage(text, hit.owner)
         for hit in hits

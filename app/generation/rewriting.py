@@ -1,8 +1,8 @@
-"""The question of a chat made to stand alone by the model itself, for retrieval.
+"""Has the model itself rewrite a chat's question to stand alone, for retrieval.
 
-"And when?" finds nothing; "When will the plumber fix the tap?" does. The model is shown the turns
-that it is given here and nothing else: no passage, and for the cloud's question only what the cloud
-knows of the conversation.
+"And when?" finds nothing; "When will the plumber fix the tap?" does. The model sees only the turns
+that it is given here: no passage, and for the cloud's question only what the cloud knows of the
+conversation.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dragon.retrieval.courtesy import asks_nothing
 log = logging.getLogger(__name__)
 
 TOKENS = 48
-"""The most that a question is written in; one that has not ended by then is not used."""
+"""The most tokens of a question; one that has not ended by then is not used."""
 
 _TURNS, _CHARACTERS = 6, 600  # of the conversation: the last turns, and the beginning of each
 _TASK = (
@@ -36,9 +36,9 @@ _TASK = (
 
 
 def task(messages: Sequence[Message], *, taught: bool) -> str:
-    """What the model is asked; "" where no turn comes before a question, or it asks nothing.
+    """The model's task; "" if no turn comes before a question, or if it asks nothing.
 
-    One that was `taught` to do this has its instruction before it.
+    A model `taught` to do this has its instruction before the task.
     """
     turns = [m for m in messages if m.role != "system" and m.content.strip() not in ("", MARK)]
     if len(turns) < 2:
@@ -52,14 +52,14 @@ def task(messages: Sequence[Message], *, taught: bool) -> str:
 
 @dataclass(frozen=True)
 class Rewriter:
-    """Has the engine write questions, greedily, each beside the answers under way."""
+    """Has the engine write questions, greedily, alongside other answers."""
 
     engine: Engine
     tokenizer: Tokenizer
     taught: bool
 
     async def alone(self, request: GenerationRequest) -> GenerationRequest:
-        """With the question rewritten; as it is where that fails, or is not needed."""
+        """The request with its question rewritten; unchanged if that fails or is not needed."""
         if (query := await self._rewritten(request.messages)) is None:
             return request
         known = request.cloud_messages == request.messages
@@ -67,7 +67,7 @@ class Rewriter:
         return replace(request, query=query, cloud_query=asked)
 
     async def alone_for_cloud(self, request: GenerationRequest) -> GenerationRequest:
-        """With the cloud's question rewritten, too, where it knows less of the conversation."""
+        """The request with the cloud's question rewritten, too, if the cloud knows less."""
         if request.cloud_messages == request.messages:
             return request
         query = await self._rewritten(request.cloud_messages)
@@ -79,11 +79,11 @@ class Rewriter:
         try:
             return (await self._written(asked))[:MAX_QUERY] or None
         except DragonError as error:
-            log.warning("a question is searched as it stands: %s", error)
+            log.warning("searching with the original question: %s", error)
             return None
 
     async def _written(self, asked: str) -> str:
-        """What the model writes, up to the end of a line; "" if it goes on for too long."""
+        """What the model writes, up to the end of a line; "" if that does not come."""
         tokens: list[int] = []
         row = Row(tuple(self.tokenizer.document_row(ALONE)), 0.0) if self.taught else None
         async with aclosing(written(self.engine, self.tokenizer, asked, TOKENS, row)) as writing:

@@ -27,7 +27,7 @@ from dragon.sampling.role import Role
 class DeviceRun(Run[Event]):
     """An async context: leaving it frees what the answer holds.
 
-    Raises `InvalidRequestError` for sampling parameters that the mode does not take.
+    Raises `InvalidRequestError` for sampling parameters that the mode does not support.
     """
 
     linked = False
@@ -47,9 +47,9 @@ class DeviceRun(Run[Event]):
         pace: Pace,
         joint: bool = False,
     ) -> None:
-        """`whole` is the request as the client made it, where less of it is written from."""
+        """`whole` is the request as the client made it, if the answer is written from less."""
         limits = Limits(tokenizer.end_ids, plan.limit)
-        # Details are of both sides' distributions, and re-scored the cloud may come to weigh more.
+        # Details need both sides' distributions, and re-scoring may raise the cloud's weight.
         grammar = request.sampling.grammar
         certain = plan.certificates and request.details is None and not plan.rescore_every
         session = session_of(
@@ -87,7 +87,7 @@ class DeviceRun(Run[Event]):
         self._release("cancelled")
 
     def write(self, retrieved: Retrieved) -> None:
-        """Prefill these rows, and write the answer once that is done.
+        """Prefill these rows, then write the answer.
 
         The sources are reported before the prefill. Raises `ContextLengthError` if not a single
         token fits, `InvalidRequestError` for sampling parameters that contradict each other.
@@ -108,7 +108,7 @@ class DeviceRun(Run[Event]):
         self.answer.record.decoding = time.monotonic()
 
     def _send(self, message: SessionMessage) -> None:
-        """There is no other side."""
+        """Do nothing: there is no other side."""
 
     def _commit(self, tokens: list[int], settled: list[Settled]) -> None:
         delta = self.answer.take(tokens, settled, last=self.session.finished)
@@ -130,7 +130,7 @@ class DeviceRun(Run[Event]):
         self._emit_details()
         self._items.put_nowait(finished)
         self._items.put_nowait(None)
-        # All is free for others, whether or not the events are read.
+        # Everything is free for others, whether or not the events are read.
         self._release("finished")
 
     def _release(self, reason: str) -> None:
@@ -141,4 +141,4 @@ class DeviceRun(Run[Event]):
             self._part(reason)
 
     def _part(self, reason: str) -> None:
-        """Let the other side go, too."""
+        """Release the other side, too."""

@@ -1,8 +1,8 @@
-"""Scoring given tokens: a prompt, or an answer that is finished.
+"""Scoring given tokens: a prompt, or a finished answer.
 
-With the peer the full mixture scores, all of the text or none of it: where the peer is lost
-meanwhile, the device's own distributions stand for every position, so that the scores of one text
-can be compared.
+With the peer, the full mixture scores all of the text or none of it: if the peer is lost meanwhile,
+the device's own distributions are used at every position, so that the scores of one text are
+comparable.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from dragon.link.registry import Message
 
 log = logging.getLogger(__name__)
 
-# The peer may have to wait for slots, but not for ever.
+# The peer may have to wait for slots, but not forever.
 _TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True)
 class ScoredText:
-    """The tokens of a text in their order, and the documents of the cloud, if it took part."""
+    """The scored tokens of a text in order, and the cloud's documents, if it took part."""
 
     tokens: Sequence[Scored]
     sources: Sequence[Source]
@@ -60,7 +60,7 @@ class Scorer:
     async def prompt(
         self, request: GenerationRequest, plan: Plan, retrieved: Retrieved
     ) -> tuple[SourcesFound, PromptDetailed]:
-        """Score the prompt but for its first token, which has nothing before it."""
+        """Score the prompt except its first token, which has no context."""
         own = retrieved.found()
         texts = TokenTexts(self.tokenizer)
         first, *rest = [texts.next(token) for token in request.conversation]
@@ -100,7 +100,7 @@ class Scorer:
         rows: Sequence[Row],
         rescoring: Rescoring | None,
     ) -> ScoredText:
-        """Score `asked.text` for an answer; raises `DragonError` when the model fails."""
+        """Score `asked.text` for an answer; raises `DragonError` if the model fails."""
         peer = None
         if self.link is not None and self.link.connected:
             peer = _PeerScores(self.link, answer, asked, self.engine.model.vocab_size)
@@ -137,7 +137,7 @@ class Scorer:
                     async with asyncio.timeout(_TIMEOUT_S):
                         cloud = await peer.next()
                 except (LinkError, TimeoutError) as error:
-                    log.warning("a text is scored without the cloud: %s", error or "no answer")
+                    log.warning("scoring a text without the cloud: %s", error or "no answer")
                     peer = None
                 else:
                     joint.append(
@@ -162,7 +162,7 @@ class _PeerScores:
         link.send(asked, self._stream)
 
     async def next(self) -> CloudScore:
-        """The next position's; raises `LinkError` when no more come."""
+        """The next position's score; raises `LinkError` if no more come."""
         score = await self._scores.get()
         if isinstance(score, LinkError):
             raise score
@@ -170,39 +170,39 @@ class _PeerScores:
         return score
 
     def close(self) -> None:
-        """Take no more."""
+        """Receive no more."""
         self._link.close(self._stream, "scored")
 
     # Called by the link.
 
     def receive(self, message: Message) -> None:
-        """The documents the peer conditions on, then its distributions."""
+        """Handle the documents the peer conditions on, then its distributions."""
         if isinstance(message, Bulk):
             self._take_distributions(message.data)
             return
         if self._rows is not None or not isinstance(message, control.Scoring):
-            raise FrameError("nothing but the documents is expected here, and those once")
+            raise FrameError("only the documents are expected here, and only once")
         if len(message.documents) > self._top_k:
-            raise FrameError("more documents came than were asked for")
+            raise FrameError("more documents came than were requested")
         self._rows = message.rows
         self.sources = [public_source(document) for document in message.documents]
 
     def failed(self, message: str, refusal: Refusal | None = None) -> None:
-        """Nothing more comes."""
+        """No more scores come."""
         self._scores.put_nowait(LinkError(message))
 
     def link_down(self) -> None:
-        """Nothing more comes."""
+        """No more scores come."""
         self.failed("the connection was lost")
 
     def _take_distributions(self, data: bytes) -> None:
         if self._rows is None:
-            raise FrameError("distributions came before the documents they are of")
+            raise FrameError("distributions came before their documents")
         self._data += data
         size = CloudScore.size(self._rows, self._vocab_size)
         while len(self._data) >= size:
             if not self._left or self._scores.qsize() >= scoring.CREDIT:
-                raise FrameError("more distributions came than were asked for")
+                raise FrameError("more distributions came than were requested")
             self._left -= 1
             self._scores.put_nowait(CloudScore.unpack(bytes(self._data[:size]), self._rows))
             del self._data[:size]

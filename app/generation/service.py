@@ -47,17 +47,18 @@ from dragon.sampling.role import Role
 
 log = logging.getLogger(__name__)
 
-# A budget is spent by this many tokens that the passages have a part in, or by all of a short text.
+# A budget is spent by this many tokens in which the passages have a part, or by all tokens of a
+# short text.
 BOUNDED_TOKENS = 64
 
 
 @dataclass
 class GenerationService:
-    """Writes answers with the engine, the person's documents and, if there is a link, the peer.
+    """Writes answers with the engine, the user's documents and, if there is a link, the peer.
 
-    Experiments change three fields: `schedule`, who aggregates in speculative aggregation, and
-    `catch_up`, without which neither side runs the other's drafts; `certificates`, without which no
-    token is taken before the cloud's distribution is here.
+    Experiments change three fields: `schedule`, which side aggregates in speculative aggregation;
+    `catch_up`, without which neither side runs the other's drafts; and `certificates`, without
+    which no token is committed before the cloud's distribution is here.
     """
 
     settings: Settings
@@ -76,7 +77,7 @@ class GenerationService:
 
     @property
     def model_name(self) -> str:
-        """What `/v1/models` calls the model."""
+        """The model's name in `/v1/models`."""
         return self.engine.model.name
 
     @property
@@ -85,10 +86,10 @@ class GenerationService:
         return self.retrieval.answers is Answers.QUOTES
 
     def fingerprint(self, mode: Mode) -> str:
-        """Names what writes here in a mode: model, release, precision and settings.
+        """Identify what writes in a mode: model, release, precision and settings.
 
-        Of two answers with the same one, the same request, seed, documents and participation of
-        the cloud, the text is the same.
+        Two answers with the same fingerprint, request, seed, documents and participation of the
+        cloud have the same text.
         """
         settings = self.settings
         parts = (
@@ -126,9 +127,9 @@ class GenerationService:
     async def generate(self, request: GenerationRequest) -> AsyncGenerator[Event, None]:
         """Write one answer; closing the generator frees both sides.
 
-        Raises `InvalidRequestError` before the first event, `DragonError` when the model fails.
+        Raises `InvalidRequestError` before the first event, `DragonError` if the model fails.
         """
-        # No side searches by more than the link takes: both search by the same text if they can.
+        # The link limits the query: both sides search with the same text if they can.
         most = control.MAX_QUERY
         request = replace(request, query=request.query[-most:], cloud_query=request.asked[-most:])
         self.check(request)
@@ -157,7 +158,7 @@ class GenerationService:
             if writes and request.joint:
                 request = self._alone(await self.rewriter.alone_for_cloud(request))
             if request.joint and hides(request) and not self.link.connected:
-                # Whom nobody writes with may write from all.
+                # Without a peer to write with, the whole conversation may be used.
                 request = replace(request, cloud=Cloud.NEVER)
                 yield PeerChanged(False, 0, self.link.status.away)
             if request.joint and hides(request):
@@ -209,9 +210,9 @@ class GenerationService:
         yield replace(end, stats={**end.stats, **account.sent})
 
     def _alone(self, request: GenerationRequest) -> GenerationRequest:
-        """A chat as it is written from: by the built-in writer, from its question alone.
+        """The chat that the answer is written from; for the built-in writer, its question alone.
 
-        A small model takes up its own mistakes from a conversation.
+        A small model repeats its own mistakes from a conversation.
         """
         if not self.retrieval.from_lines(request):
             return request
@@ -228,7 +229,7 @@ class GenerationService:
         )
 
     def _name(self, request: GenerationRequest, account: Account) -> None:
-        """Name in the ledger what the cloud is asked with, if it is."""
+        """Record in the ledger what the cloud is asked with, if it is asked."""
         if request.joint:
             account.given(Given.of(request).parts(self.tokenizer.decode))
         elif request.mode.fetches and not request.private:
@@ -237,10 +238,10 @@ class GenerationService:
     async def _bounded(
         self, request: GenerationRequest, epsilon: float, account: Account
     ) -> tuple[GenerationRequest, Retrieved, Budget]:
-        """Prepare an answer with a budget, and reserve that for its passages.
+        """Prepare an answer with a budget, and reserve the budget for its passages.
 
-        Whatever the cloud must not learn anything of stays out, the passages' length, too. Raises
-        `InvalidRequestError` where a passage has nothing left.
+        Everything the cloud must not learn is left out, including the passages' length. Raises
+        `InvalidRequestError` if a passage has nothing left.
         """
         assert request.epsilon is not None
         room = self.context_length - len(request.conversation)
@@ -298,7 +299,7 @@ class GenerationService:
     async def _recorded(
         self, run: DeviceRun, account: Account, question: str, texts: Sequence[str]
     ) -> AsyncIterator[None]:
-        """Enter a run; once it is left, note what the cloud knows of the `texts` written."""
+        """Enter a run; on leaving it, note what the cloud knows of the `texts` written."""
         try:
             async with run:
                 yield
@@ -326,10 +327,10 @@ class GenerationService:
 
 
 def _writable(request: GenerationRequest) -> GenerationRequest:
-    """A request as an answer to it may be written: where the cloud may take part, as it has it."""
+    """The request that an answer may be written from: the cloud's version, if it may take part."""
     return Given.of(request).request if request.joint else request
 
 
 def _scored_whole(request: GenerationRequest) -> bool:
-    """Sequencewise answers are scored once they are finished."""
+    """Whether a finished answer is scored as a whole: a sequencewise one with details."""
     return request.mode is Mode.SEQUENCEWISE and request.details is not None

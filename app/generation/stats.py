@@ -22,9 +22,9 @@ class Record:
     def statistics(
         self, session: Session, pace: Pace, tokens: int, *, linked: bool
     ) -> dict[str, float]:
-        """Of an answer of `tokens` tokens; `linked` adds the peer's.
+        """The statistics of an answer of `tokens` tokens; `linked` adds the peer's.
 
-        `pace` takes in the acceptance rates.
+        `pace` records the acceptance rates.
         """
         agreement, now = session.agreement, time.monotonic()
         stats = {
@@ -47,13 +47,13 @@ class Record:
 
 
 def cut_statistics(cuts: CutStatistics) -> dict[str, float]:
-    """What cutting distributions for the wire has cost, in the mean over them."""
+    """What cutting distributions for the wire has cost, averaged over them."""
     if not cuts.count:
         return {}
     return {"wire_mass": cuts.mass / cuts.count, "wire_tv": cuts.tv / cuts.count}
 
 
 def verdicts(kept: Sequence[tuple[bool, bool]]) -> str:
-    """A character a position: both drafts were accepted, the device's, the cloud's, or neither."""
+    """A character per position: both drafts accepted, the device's, the cloud's, or neither."""
     characters = {(True, True): "=", (True, False): "d", (False, True): "c", (False, False): "."}
     return "".join(characters[verdict] for verdict in kept)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from dragon.sampling.role import Role
 
 _MOST = 1200
-"""Entries kept; a long answer's beginning shows how it was written."""
+"""The most entries kept; a long answer's beginning shows how it was written."""
 _SIDES = {Role.DEVICE: "d", Role.CLOUD: "c"}
 
 Entry = tuple[str, int, float, float]
@@ -25,12 +25,12 @@ class Trace:
     entries: list[Entry] = field(default_factory=list)
 
     def draft(self, side: Role, position: int, decode_us: int, underway: float = 0.0) -> None:
-        """A side has decoded a position, `underway` seconds ago, in `decode_us` microseconds."""
+        """A side decoded a position for `decode_us` microseconds, until `underway` seconds ago."""
         done = self._now() - 1000 * underway
         self._add(_SIDES[side], position, done - decode_us / 1000, done)
 
     def text(self, position: int, count: int) -> None:
-        """Tokens from a position on are final."""
+        """`count` tokens from `position` on are final."""
         now = self._now()
         for at in range(position, position + count):
             self._add("t", at, now, now)

@@ -9,7 +9,7 @@ from dragon.inference.tokenizer import Tokenizer
 
 
 def known(ids: Sequence[int], tokenizer: Tokenizer, model: str, param: str) -> list[int]:
-    """The ids; raises `InvalidRequestError` when one is not in the model's vocabulary."""
+    """The ids; raises `InvalidRequestError` if one is not in the model's vocabulary."""
     if ids and max(ids) >= tokenizer.vocab_size:
         raise InvalidRequestError(
             f"{param}: {max(ids)} is not a token of {model}, whose vocabulary has "

@@ -1,4 +1,4 @@
-"""What an observer of the link learns of an answer: its words, and 5-grams of one's documents."""
+"""What an observer of the link learns from an answer: its words, and 5-grams of documents."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ class Quoted:
 
 
 class Kind(StrEnum):
-    """What of the person's stands in what the cloud is asked with."""
+    """The kinds of the user's words that the cloud is asked with."""
 
     QUESTION = "question"
     EARLIER = "earlier"  # questions
     INSTRUCTIONS = "instructions"
-    ANSWERS = "answers"  # what it knows of earlier ones
+    ANSWERS = "answers"  # what the cloud knows of earlier ones
     TOOLS = "tools"
     FORMAT = "format"
-    SEARCH = "search"  # the question in words that public documents are searched with
+    SEARCH = "search"  # the question, reworded to search public documents
     PROMPT = "prompt"
 
 
@@ -66,7 +66,7 @@ _SAID = {
 
 @dataclass(frozen=True)
 class Part:
-    """Words of a kind; None where the ledger has them already, of an earlier answer."""
+    """Words of a kind; None if they are in the ledger already, with an earlier answer."""
 
     kind: Kind
     text: str | None
@@ -84,7 +84,7 @@ class Asked(StrEnum):
 class Left:
     """What left the device for an answer: what the cloud was asked, and words of the answer.
 
-    The words are None where they are not known any more, and so are the parts that it was `given`.
+    The words are None if they are no longer known, and so are the parts that it was `given`.
     """
 
     asked: Asked
@@ -107,14 +107,15 @@ class Left:
 class Outbound:
     """The tokens revealed by an answer's outbound messages, in the order they were sent.
 
-    The conversation before the answer does not count. `runs` are the tokens sent of the answer.
+    The conversation before the answer does not count. `runs` are the answer's tokens that were
+    sent.
     """
 
     asked: Asked = Asked.NOTHING
     runs: list[list[int]] = field(default_factory=list)
     _drafts: list[tuple[tuple[int, int], int, int]] = field(default_factory=list)
     _candidates: list[Sequence[int]] = field(default_factory=list)
-    _sent: int = 0  # committed tokens that were sent as such
+    _sent: int = 0  # committed tokens sent as such
     _end: tuple[type, int, int] | None = None  # what would continue the last run
 
     def note(self, message: Message) -> None:
@@ -145,7 +146,7 @@ class Outbound:
                 self._sent = max(self._sent, message.base + len(message.tail))
                 self._run(message, message.base, message.tail)
             case _ if not isinstance(message, _OF_NO_ANSWER):
-                raise TypeError(f"what a {type(message).__name__} says of an answer is not known")
+                raise TypeError(f"what a {type(message).__name__} reveals of an answer is unknown")
 
     def words(self, decode: Callable[[Sequence[int]], str]) -> list[str]:
         """The texts of all runs, each once."""
@@ -190,7 +191,7 @@ class Outbound:
 class Sent:
     """What was sent for an answer up to some point, and its text so far.
 
-    `documents` are the tokens of one's own documents in its prompt; the cloud knows the first
+    `documents` are the tokens of the user's documents in its prompt; the cloud knows the first
     `told` of the `committed` tokens.
     """
 
@@ -215,7 +216,7 @@ def quoted(sent: Sequence[Sent]) -> Quoted:
 def left(
     outbound: Sequence[Outbound], decode: Callable[[Sequence[int]], str], given: Iterable[Part]
 ) -> Left:
-    """What left for an answer, which the cloud was asked with what it was `given`."""
+    """What left the device for an answer whose request gave the cloud the parts `given`."""
     asked = next((each.asked for each in outbound if each.asked is not Asked.NOTHING), None)
     words = dict.fromkeys(word for each in outbound for word in each.words(decode))
     parts = [] if asked is None else list(dict.fromkeys(given))

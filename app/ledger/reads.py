@@ -1,4 +1,4 @@
-"""What programs are given of the person's documents: who, by which tool, which passages."""
+"""What programs are given of the user's documents: who, by which tool, which passages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dragon.errors import InvalidRequestError
 
 @dataclass(frozen=True)
 class Passage:
-    """A part of a document's text, in characters."""
+    """A part of a document's text, by character offsets."""
 
     document: str
     start: int
@@ -25,9 +25,9 @@ class Passage:
 
 @dataclass(frozen=True)
 class Read:
-    """Something given to a program: `reader` is what it calls itself, `bytes` the size of it all.
+    """Something given to a program: `reader` is the program's own name, `bytes` its total size.
 
-    `answer` is the answer it was given, if it was one, by its id in the ledger.
+    `answer` is the ledger id of the answer it was given, if it was one.
     """
 
     reader: str
@@ -39,7 +39,7 @@ class Read:
     at: float = field(default_factory=time.time)
 
     def stated(self, digest: str) -> dict[str, object]:
-        """What the chain covers; `digest` is that of the passages."""
+        """The fields covered by the chain; `digest` is that of the passages."""
         names = ("id", "at", "reader", "tool", "answer", "bytes")
         return {**{name: getattr(self, name) for name in names}, "digest": digest}
 

@@ -1,9 +1,9 @@
-"""What passages have spent of their privacy budgets, over all answers that were bounded.
+"""What passages have spent of their privacy budgets, over all bounded answers.
 
-A passage is known by the SHA-256 of its text and of whose it is: deleting a document and adding it
-again restores nothing, and what one's own have spent says nothing of another's. What an answer may
-spend is taken before its first word leaves, and what it did not need is given back when it has
-ended; a device that is killed in between has spent it all.
+A passage is identified by the SHA-256 of its text and its owner: deleting a document and adding it
+again restores nothing, and spending by one owner reveals nothing about another's. What an answer
+may spend is reserved before its first word leaves, and what it did not need is refunded when it has
+ended; if the device is killed in between, all of it is spent.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ log = logging.getLogger(__name__)
 
 
 def digest_of_passage(text: str, owner: str) -> str:
-    """How a passage of an owner's is known, hex."""
+    """The digest of an owner's passage, hex."""
     return hashlib.sha256((f"{owner}\0{text}" if owner else text).encode()).hexdigest()
 
 
 @dataclass
 class Spending:
-    """The account of every passage."""
+    """The spending of every passage."""
 
     sessions: async_sessionmaker[AsyncSession]
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     _refunds: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def reserve(self, passages: Sequence[str], budget: Budget, limit: float) -> None:
-        """Take what an answer from these passages, by digest, may spend; each has `limit` epsilon.
+        """Reserve what an answer from these passages, by digest, may spend; `limit` is per passage.
 
-        Raises `InvalidRequestError`, and takes nothing, where a passage has not that much left.
+        Raises `InvalidRequestError`, and reserves nothing, if a passage has too little left.
         """
         async with self._turn, self.sessions.begin() as session:
             for passage in passages:
@@ -63,7 +63,7 @@ class Spending:
                 await _add(session, passage, budget.order, budget.total)
 
     def settle(self, passages: Sequence[str], budget: Budget) -> None:
-        """Give back what an answer did not need."""
+        """Refund what an answer did not need."""
         task = asyncio.create_task(self._refund(passages, budget))
         self._refunds.add(task)
         task.add_done_callback(self._refunds.discard)
@@ -75,7 +75,7 @@ class Spending:
             return [_epsilon(await _spent(session, passage)) for passage in passages]
 
     async def settled(self) -> None:
-        """Return once all that was given back is on disk."""
+        """Return once all refunds are on disk."""
         await asyncio.gather(*self._refunds)
 
     async def _refund(self, passages: Sequence[str], budget: Budget) -> None:
@@ -84,7 +84,7 @@ class Spending:
                 for passage in passages:
                     await _add(session, passage, budget.order, budget.spent - budget.total)
         except Exception:
-            log.exception("what an answer did not spend was not given back to its passages")
+            log.exception("what an answer did not spend could not be refunded to its passages")
 
 
 async def _spent(session: AsyncSession, passage: str) -> dict[float, float]:
@@ -101,6 +101,6 @@ async def _add(session: AsyncSession, passage: str, order: float, rdp: float) ->
 
 
 def _epsilon(spent: dict[float, float]) -> float:
-    """Answers of one order add up as RDP, those of different orders as epsilon."""
-    # What was given back leaves rounding errors.
+    """RDP adds up over answers of one order, epsilon over orders."""
+    # Refunds leave rounding errors.
     return sum(epsilon_of(order, rdp) for order, rdp in spent.items() if rdp > 1e-12)

@@ -88,7 +88,7 @@ async def answer(sessions: Sessions, answer_id: str) -> tuple[LedgerAnswer, Sequ
             .order_by(LedgerEntry.seq)
         )
         found = list(await session.scalars(statement))
-        # The hash before a frame's may be another answer's entry.
+        # The entry before a frame's may be another answer's.
         before = [entry.seq - 1 for entry in found]
         hashes = select(LedgerEntry.seq, LedgerEntry.hash).where(LedgerEntry.seq.in_(before))
         with everyone():  # or another owner's
@@ -97,7 +97,7 @@ async def answer(sessions: Sessions, answer_id: str) -> tuple[LedgerAnswer, Sequ
 
 
 def left(row: LedgerAnswer) -> Left | None:
-    """What left for an answer; None while it is written, and of one from before that was kept."""
+    """What left for an answer; None while it is written, and for one from before this was kept."""
     if row.asked is None:
         return None
     given = None if row.given is None else [Part(Kind(p["kind"]), p["text"]) for p in row.given]
@@ -105,7 +105,7 @@ def left(row: LedgerAnswer) -> Left | None:
 
 
 async def chain(sessions: Sessions) -> AsyncIterator[Link]:
-    """Every entry of whoever acts, oldest first; the hash before may be of another owner's."""
+    """The current owner's entries, oldest first; the previous hash may be another owner's."""
     owner, seq, previous = acting(), -1, GENESIS
     while True:
         with everyone():
@@ -181,11 +181,11 @@ def _check_answer(entry: LedgerEntry, row: LedgerAnswer | None) -> None:
         kept = ((row.words, row.digest), (row.given, row.given_digest))
         whole = all(each is None or digest_of(each) == digest for each, digest in kept)
         if digest_of(said) != entry.digest or not whole:
-            raise LedgerDamagedError(f"What is said of answer {row.id} was changed.")
+            raise LedgerDamagedError(f"The record of answer {row.id} was changed.")
 
 
 def _check_read(entry: LedgerEntry, row: LedgerRead | None) -> None:
-    """Raises `LedgerDamagedError` unless an entry agrees with what was read."""
+    """Raises `LedgerDamagedError` unless an entry agrees with its read."""
     if row is None:
         raise LedgerDamagedError(f"{entry.answer} is missing (entry {entry.seq}).")
     read = Read(row.reader, row.tool, row.bytes, answer=row.answer, id=row.id, at=row.at)
@@ -193,7 +193,7 @@ def _check_read(entry: LedgerEntry, row: LedgerRead | None) -> None:
     if digest_of(read.stated(row.digest)) != entry.digest or not (
         erased or digest_of(row.passages) == row.digest
     ):
-        raise LedgerDamagedError(f"What is said of {row.id} was changed.")
+        raise LedgerDamagedError(f"The record of {row.id} was changed.")
 
 
 def _begin(row: LedgerAnswer) -> dict[str, object]:
@@ -221,7 +221,7 @@ def _link(row: LedgerEntry, previous: str) -> Link:
 
 async def _answer(session: AsyncSession, answer_id: str) -> LedgerAnswer:
     if (row := await _find(session, answer_id)) is None:
-        raise NotFoundError(f"The ledger knows no answer '{answer_id}'.")
+        raise NotFoundError(f"The ledger has no answer '{answer_id}'.")
     return row
 
 

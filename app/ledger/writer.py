@@ -4,8 +4,9 @@ An entry holds a frame's kind, size and SHA-256, never its content, so that noth
 document remains here. Its hash covers the entry and the previous hash: changing, dropping or
 inserting an entry breaks the chain, which `verify` detects. Each answer begins with an entry
 `begin` and ends with an entry `end`, whose digests cover its row in `LedgerAnswer`; of the words
-that left, only their digest, so that they can be erased with the document they come from. What a
-program reads is an entry `read`, whose digest covers its row in `LedgerRead` in the same way.
+that left, only their digest is covered, so that they can be erased with the document they come
+from. What a program reads is an entry `read`, whose digest covers its row in `LedgerRead` in the
+same way.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class _Pending:
-    """An owner's entry with its row of another table, and the documents that the row is of.
+    """An owner's entry with its row in another table, and the documents in that row.
 
     One of these may be deleted before the entry is written.
     """
@@ -81,7 +82,8 @@ class Ledger:
 
     A frame counts as sent once it is queued: if the connection breaks first, the ledger overstates
     rather than understates. A device that is killed loses the last quarter of a second of entries.
-    While the disk fails entries wait in memory, and `writable` says so: nothing new may leave then.
+    While the disk fails, entries wait in memory and, after a few seconds, `writable` is false:
+    nothing new may leave then.
     """
 
     def __init__(self, sessions: async_sessionmaker[AsyncSession]) -> None:
@@ -104,7 +106,7 @@ class Ledger:
         return since is None or time.monotonic() - since < _PATIENCE_S
 
     def writes_for(self, owner: str) -> bool:
-        """Whether an answer of an owner's is under way."""
+        """Whether an answer of an owner is in progress."""
         return any(account.owner == owner for account in self._answers.values())
 
     # What it observes: answers, and the link.
@@ -117,7 +119,7 @@ class Ledger:
         return account
 
     def opened(self, stream: int, answer: str) -> None:
-        """Frames of this stream id are an answer's from now on."""
+        """Frames of this stream id belong to an answer from now on."""
         if (account := self._answers.get(answer)) is not None:
             account.opened(stream)
             self._streams[stream] = account
@@ -155,7 +157,7 @@ class Ledger:
             self._streams.pop(stream, None)
 
     async def read(self, read: Read) -> None:
-        """Record what a program is about to be given; it is on disk when this returns."""
+        """Record what a program is about to be given; it is on disk on return."""
         passages = [asdict(passage) for passage in read.passages]
         stated = read.stated(digest_of(passages))
         documents = [passage.document for passage in read.passages]
@@ -237,7 +239,7 @@ class Ledger:
     async def _run(self) -> None:
         while True:
             await self._changed.wait()
-            # Frames of some time go into one transaction; a disk that fails is left alone longer.
+            # Several frames go into one transaction; a failing disk is retried less often.
             await asyncio.sleep(_WRITE_S if self._failing_since is None else _RETRY_S)
             self._changed.clear()
             try:
@@ -249,7 +251,7 @@ class Ledger:
                 self._changed.set()
             else:
                 if self._failing_since is not None:
-                    log.info("the ledger is written again")
+                    log.info("the ledger can be written again")
                 self._failing_since = None
             if self._closing:
                 if self._pending:
@@ -269,7 +271,7 @@ class Account:
     outbound: Outbound = field(default_factory=Outbound)
     streams: list[int] = field(default_factory=list)
     budget: Budget | None = None
-    passages: Sequence[str] = ()  # those it is spent on, by digest
+    passages: Sequence[str] = ()  # those the budget is spent on, by digest
     frames: int = 0
     bytes: int = 0
     _given: list[Part] = field(default_factory=list)
@@ -290,11 +292,11 @@ class Account:
         return {"sent_frames": float(self.frames), "sent_bytes": float(self.bytes)}
 
     def given(self, parts: Iterable[Part]) -> None:
-        """What the cloud is asked with, if it is asked."""
+        """Record what the cloud is asked with, if it is asked."""
         self._given += parts
 
     def opened(self, stream: int) -> None:
-        """Frames of this stream id are the answer's from now on."""
+        """Frames of this stream id belong to the answer from now on."""
         self.streams.append(stream)
 
     def bounded(self, budget: Budget, passages: Sequence[str]) -> None:
@@ -302,7 +304,7 @@ class Account:
         self.budget, self.passages = budget, passages
 
     def settle(self) -> None:
-        """The answer has told what it tells: what is left of its budget is given back."""
+        """The answer is over: refund what is left of its budget."""
         if self.budget is not None:
             self.ledger.spending.settle(self.passages, self.budget)
 
@@ -312,10 +314,10 @@ class Account:
         committed: Sequence[int],
         told: int,
     ) -> None:
-        """The text is written, with the tokens of one's own documents, by id, in its prompt.
+        """Note that the text is written, with these of the user's `documents` in its prompt.
 
-        The cloud knows the first `told` of the `committed` tokens. Frames sent from now on are for
-        what is computed of the finished text.
+        The cloud knows the first `told` of the `committed` tokens. Frames sent from now on only
+        serve computations on the finished text.
         """
         found = list(documents)
         self.sources.update(document for document, _ in found)

@@ -1,4 +1,4 @@
-"""Choosing the model that the next start takes: `DRAGON_MODEL` in the data directory, or `.env`."""
+"""Choosing the model of the next start: `DRAGON_MODEL` in the data directory, or `.env`."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ BOTH = localizable("model.both", "`dragon up` starts the device and its peer wit
 
 
 def prepare(model: Model) -> None:
-    """Make the link by which a file without a name of its own is run.
+    """Create the link for a file that is run by another name.
 
-    Raises `InvalidRequestError` for a model that does not serve, `StorageError` when it cannot.
+    Raises `InvalidRequestError` for a model that cannot be used, `StorageError` on failure.
     """
     if model.refusal:
         raise InvalidRequestError(
@@ -58,32 +58,32 @@ def prepare(model: Model) -> None:
 
 
 def following(data_dir: Path) -> str:
-    """What `DRAGON_MODEL` is at the next start; whatever other settings say."""
+    """The value of `DRAGON_MODEL` at the next start, whatever other settings say."""
     values = {**_given(data_dir / CHOSEN), **_given(_BY_HAND)}
     return os.environ.get(SETTINGS[0]) or values.get(SETTINGS[0]) or str(EMBEDDED_WRITER)
 
 
 def kept(data_dir: Path) -> dict[Path, dict[str, str]]:
-    """What the two files say of the model, empty where they do not; for `take_back`."""
+    """The model settings in both files, empty if not set; for `take_back`."""
     said = {path: _given(path) for path in (data_dir / CHOSEN, _BY_HAND)}
     names = (*SETTINGS, KEY)
     return {path: {name: values.get(name, "") for name in names} for path, values in said.items()}
 
 
 def take_back(before: dict[Path, dict[str, str]]) -> None:
-    """Have the two files name the model that they named before. Raises `StorageError`."""
+    """Restore the model settings of both files. Raises `StorageError`."""
     for path, values in before.items():
         with _writing(path):
             _write(values, path.resolve(), mode=None if path == _BY_HAND else 0o600)
 
 
 def choose(model: Model, settings: Settings) -> str:
-    """Have the next start take a model, and say what is left to do.
+    """Set the model of the next start, and say what is left to do.
 
-    It is kept in the data directory, unless `.env` sets a model: then it is changed there, all else
-    in the file stays. A server's key is kept in the data directory alone, in a file that nobody
-    else can read. Raises `InvalidRequestError` where the choice would have no effect,
-    `StorageError` when the file cannot be written.
+    It is kept in the data directory, unless `.env` sets a model: then it is changed there, and the
+    rest of the file stays. A server's key is kept only in the data directory, in a file that nobody
+    else can read. Raises `InvalidRequestError` if the choice would have no effect, `StorageError`
+    if the file cannot be written.
     """
     for name, value in model.settings.items():
         if os.environ.get(name, value) != value:
@@ -120,7 +120,7 @@ def choose(model: Model, settings: Settings) -> str:
     with _writing(path):
         chosen.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if secret and KEY in hand:
-            changed = changed | {KEY: ""}  # it would count more than the one that is kept
+            changed = changed | {KEY: ""}  # it would override the stored one
         if changed:
             _write(changed, _BY_HAND.resolve())
         if by_hand:

@@ -1,4 +1,4 @@
-"""`.gguf` files in the folders of Ollama, LM Studio, llama.cpp and people."""
+"""`.gguf` files in the folders of Ollama, LM Studio, llama.cpp and users."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _MODEL_LAYER = "application/vnd.ollama.image.model"
 
 
 def lm_studio(home: Path) -> Iterator[Model]:
-    """What LM Studio has downloaded."""
+    """The models that LM Studio has downloaded."""
     for folder in (home / ".lmstudio/models", home / ".cache/lm-studio/models"):
         yield from _in(folder, "LM Studio", _DEPTHS)
 
 
 def in_usual_folders(home: Path, data_dir: Path) -> Iterator[Model]:
-    """The data directory, and where downloads end up."""
+    """Models in the data directory, and where downloads end up."""
     yield from _in(data_dir, localizable("model.where.data", "data directory"), _DEPTHS[:2])
     yield from _in(home / ".cache/llama.cpp", "llama.cpp", _DEPTHS[:1])
     yield from _in(home / ".local/share/nomic.ai/GPT4All", "GPT4All", _DEPTHS[:1])
@@ -39,7 +39,7 @@ def in_usual_folders(home: Path, data_dir: Path) -> Iterator[Model]:
 
 
 def ollama(home: Path, data_dir: Path) -> Iterator[Model]:
-    """What Ollama has pulled: its manifests say which of its blobs are models.
+    """The models that Ollama has pulled: its manifests say which of its blobs are models.
 
     A blob has no name of its own, so it is run through a link in the data directory.
     """
@@ -58,7 +58,7 @@ def ollama(home: Path, data_dir: Path) -> Iterator[Model]:
 
 
 def gguf(path: Path, where: str, name: str = "", link: Path | None = None) -> Model:
-    """A file; `link` is the path by which it is to be run, by default its own."""
+    """A file; `link` is the path to run it by, by default its own."""
     setting = str((link or path).absolute())
     name = name or _PART.sub("", path.stem)
     file = path if link else None
@@ -97,7 +97,7 @@ def _in(folder: Path, where: str, depths: Iterable[str]) -> Iterator[Model]:
 
 
 def _sorted(folder: Path, patterns: Iterable[str]) -> list[Path]:
-    """Files only; a folder that is not there or closed to us has none."""
+    """Files only; none for a folder that is missing or unreadable."""
     try:
         return sorted(p for pattern in patterns for p in folder.glob(pattern) if p.is_file())
     except OSError:
@@ -105,9 +105,9 @@ def _sorted(folder: Path, patterns: Iterable[str]) -> list[Path]:
 
 
 def _parts(path: Path) -> list[Path]:
-    """All files of a model that comes in several, of which `path` is the first.
+    """All files of a split model, of which `path` is the first.
 
-    Raises `ConfigurationError` where one is missing.
+    Raises `ConfigurationError` if one is missing.
     """
     if (part := _PART.search(path.stem)) is None:
         return [path]
@@ -121,7 +121,7 @@ def _parts(path: Path) -> list[Path]:
 
 
 def _blob(folder: Path, manifest: Path) -> Path | None:
-    """The blob of the model that a manifest is of."""
+    """The model blob of a manifest."""
     try:
         layers = json.loads(manifest.read_bytes())["layers"]
         digest = next(each["digest"] for each in layers if each["mediaType"] == _MODEL_LAYER)

@@ -1,4 +1,4 @@
-"""Models on this machine, wherever the programs that people use have put them."""
+"""Models on this machine, wherever common programs have put them."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _NONE: Mapping[str, SecretStr] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Listing:
-    """The models found, and the names of the one in use and of the one the next start takes."""
+    """The models found, and the names of the current one and of the next start's."""
 
     models: list[Model]
     current: str
     next: str
 
     def named(self, name: str) -> Model:
-        """One of them. Raises `NotFoundError` when there is none of that name."""
+        """The model with a name. Raises `NotFoundError` if there is none."""
         for model in self.models:
             if model.name == name:
                 return model
@@ -46,10 +46,10 @@ class Listing:
 
 
 def look(settings: Settings, keys: Mapping[str, SecretStr] = _NONE) -> Listing:
-    """Everything that can be found within seconds; `settings` are those of the running device.
+    """Every model found within seconds; `settings` are those of the running device.
 
-    `keys` are of servers, by their URLs, beside the one that is set. Blocks: it reads folders and
-    asks servers.
+    `keys` are for servers, by URL, besides the configured one. Blocks: it reads folders and asks
+    servers.
     """
     key_of = _keys(settings, keys)
     models = list(_distinct([_demo(), *_everywhere(settings, key_of)]))
@@ -65,9 +65,9 @@ def look(settings: Settings, keys: Mapping[str, SecretStr] = _NONE) -> Listing:
 
 
 def model_named(name: str, settings: Settings) -> Model:
-    """A model that was found, or what `DRAGON_MODEL` would take: a path, a hub name, a URL.
+    """A model that was found, or what `DRAGON_MODEL` would accept: a path, a hub name, a URL.
 
-    Raises `NotFoundError` when there is none of that name.
+    Raises `NotFoundError` if there is none of that name.
     """
     try:
         return look(settings).named(name)
@@ -78,7 +78,7 @@ def model_named(name: str, settings: Settings) -> Model:
 
 
 def _keys(settings: Settings, given: Mapping[str, SecretStr]) -> Keys:
-    """The key that is set is for the server that is set; where none is, for any that is asked."""
+    """The configured key is for the configured server; without one, for any server."""
 
     def key_of(url: str) -> SecretStr | None:
         own = settings.model in (url, f"{url}/v1") or not is_server(settings.model)
@@ -108,7 +108,7 @@ def _demo() -> Model:
 
 
 def _elsewhere(setting: str, keys: Keys) -> Model:
-    """What is set by hand, and was not found."""
+    """A model that is configured but was not found."""
     if is_server(setting):
         where = localizable("model.where.server", "a server")
         return Model(setting, Kind.SERVER, where, setting, key=keys(setting))
@@ -126,7 +126,7 @@ def _elsewhere(setting: str, keys: Keys) -> Model:
 
 
 def _distinct(models: Iterable[Model]) -> Iterator[Model]:
-    """Each once, under a name of its own; what would not fit into memory is refused."""
+    """Each model once, under a unique name; one that does not fit into memory is refused."""
     seen: set[str] = set()
     names: set[str] = set()
     memory = installed_memory()

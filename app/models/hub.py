@@ -19,7 +19,7 @@ _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 
 
 def cached(dtype: str) -> Iterator[Model]:
-    """What the hub's cache holds; `dtype` is what weights are loaded as."""
+    """The models in the hub's cache; `dtype` is the type that weights are loaded as."""
     from huggingface_hub import CacheNotFound, constants, scan_cache_dir
 
     try:
@@ -45,8 +45,8 @@ def cached(dtype: str) -> Iterator[Model]:
 
 
 def directory(path: Path, dtype: str) -> Model:
-    """A directory as `transformers` saves one."""
-    # Imported late: it takes seconds, and who keeps no such model does without.
+    """A model directory as `transformers` saves it."""
+    # Imported late: it takes seconds, and is not needed without such a model.
     from transformers import AutoConfig
 
     weights = [file for pattern in _WEIGHTS for file in path.glob(pattern)]
@@ -77,7 +77,7 @@ def directory(path: Path, dtype: str) -> Model:
 
 
 def _kv_bytes(config: Any, item: int) -> int:
-    """Bytes of keys and values of a position."""
+    """Bytes of keys and values per position."""
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     return 2 * int(config.num_hidden_layers) * int(heads) * int(width) * item

@@ -16,7 +16,7 @@ KEY = "DRAGON_MODEL_KEY"
 
 
 class Kind(StrEnum):
-    """What a model is stored as."""
+    """The kind of a model."""
 
     DEMO = "demo"
     FILE = "file"  # .gguf, run by llama.cpp
@@ -26,13 +26,13 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Model:
-    """A model: what it is called here, where it is, what `DRAGON_MODEL` is to say.
+    """A model: its name here, where it is, and its value of `DRAGON_MODEL`.
 
-    `size` and `memory` are bytes, `context` tokens; None: not known. `refusal` is a sentence that
-    says why it does not serve, empty where nothing speaks against it; `hint` is something to know.
-    `file` is what the path in `setting` is to be a link to, where it is not there yet. Of a server
-    `served` is its model's name, where it has several, `tokenizer` where that of its model is, and
-    `key` what it is sent; `wants_key`: it answered that it wants one, or another.
+    `size` and `memory` are in bytes, `context` in tokens; None if unknown. `refusal` is a sentence
+    that says why it cannot be used, empty if nothing is known against it; `hint` is other
+    information. `file` is the target of the link at `setting`, if that is to be created. For a
+    server, `served` is its model's name if it has several, `tokenizer` where that model's tokenizer
+    is, and `key` what to send; `wants_key`: it replied that it wants a key, or another one.
     """
 
     name: str
@@ -52,26 +52,26 @@ class Model:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What is to be set for it; empty: not to be set."""
+        """The settings that select it; empty ones must be unset."""
         model = "" if self.kind is Kind.DEMO else self.setting
         values = (model, self.served, self.tokenizer)
         return dict(zip(SETTINGS, values, strict=True))
 
     @property
     def identity(self) -> str:
-        """The same for two ways to one file."""
+        """The same for two paths to one file."""
         if self.kind is Kind.SERVER:
             return f"{self.setting} {self.served}"
         return _resolved(self.file or self.setting)
 
     def is_set_by(self, setting: str) -> bool:
-        """Whether this is the model that a value of `DRAGON_MODEL` names."""
+        """Whether a value of `DRAGON_MODEL` names this model."""
         return setting == self.setting or (
             self.kind is not Kind.SERVER and _resolved(setting) == self.identity
         )
 
     def within(self, memory: int) -> Model:
-        """Refused where it takes more than so many bytes of memory."""
+        """The model, refused if it needs more than `memory` bytes."""
         if self.refusal or self.memory is None or self.memory <= memory:
             return self
         says = localizable(
@@ -84,12 +84,12 @@ class Model:
 
 
 def installed_memory() -> int:
-    """Bytes of memory that this machine has."""
+    """Bytes of memory installed in this machine."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def gigabytes(count: int) -> str:
-    """Bytes for people."""
+    """A number of bytes, for people."""
     return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.0f} MB"
 
 

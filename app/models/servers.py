@@ -1,4 +1,4 @@
-"""Model servers that run on this machine, on the ports they usually take."""
+"""Model servers running on this machine, on their usual ports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PORTS = {
     30000: "SGLang",
 }
 Keys = Callable[[str], SecretStr | None]
-"""What a server is sent, by its URL."""
+"""The key for a server, by its URL."""
 _TIMEOUT_S = 0.5
 _OURS = "dragon"
 _CLOSED = (401, 403)
@@ -35,7 +35,7 @@ _NO_TOKENIZER = localizable(
 
 
 def running(keys: Keys) -> Iterator[Model]:
-    """The models of the servers that answer, in the order of `PORTS`."""
+    """The models of the servers that reply, in the order of `PORTS`."""
     with ThreadPoolExecutor(len(PORTS)) as threads:
         for models in threads.map(lambda port: list(_at(port, PORTS[port], keys)), PORTS):
             yield from models
@@ -80,19 +80,19 @@ def _at(port: int, usual: str, keys: Keys) -> Iterator[Model]:
 
 
 def _listed(port: int, key: SecretStr | None) -> tuple[int, list[dict[str, Any]], Any]:
-    """The last status, the models, and what llama-server says of itself."""
+    """The last status, the models, and llama-server's properties."""
     status, listed = _asked(port, "/v1/models", key)
     data = listed.get("data") if isinstance(listed, dict) else None
     models = [each for each in data if isinstance(each, dict)] if isinstance(data, list) else []
     properties = None
     if any(each.get("owned_by") == "llamacpp" for each in models):
-        # It tells anybody which models it has, and nothing more without its key.
+        # It lists its models to anybody, but reveals nothing else without its key.
         status, properties = _asked(port, "/props", key)
     return status, models, properties
 
 
 def _tokenizer(listed: dict[str, Any], properties: Any) -> str:
-    """Where the tokenizer of a server's model is, if the server says so: a file or a hub name."""
+    """The file or hub name of the tokenizer of a server's model, if the server says so."""
     if listed.get("owned_by") == "llamacpp":
         path = properties.get("model_path") if isinstance(properties, dict) else None
         return path if isinstance(path, str) and Path(path).is_file() else ""
@@ -101,7 +101,7 @@ def _tokenizer(listed: dict[str, Any], properties: Any) -> str:
 
 
 def _asked(port: int, path: str, key: SecretStr | None) -> tuple[int, Any]:
-    """Status and JSON of a reply; 0 and nothing where there is none."""
+    """Status and JSON of a reply; 0 and None without one."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT_S)
     headers = {"Authorization": f"Bearer {key.get_secret_value()}"} if key else {}
     try:
@@ -112,6 +112,6 @@ def _asked(port: int, path: str, key: SecretStr | None) -> tuple[int, Any]:
         return 0, None
     finally:
         connection.close()
-    with suppress(ValueError):  # what wants a key need not say so in JSON
+    with suppress(ValueError):  # a reply that wants a key need not be JSON
         return status, json.loads(body)
     return status, None

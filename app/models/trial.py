@@ -1,9 +1,9 @@
-"""Trying a model: it is loaded in a process of its own, which writes a short answer and ends.
+"""Trying a model: a process of its own loads it, writes a short answer and ends.
 
-    python -m app.models.trial
+   python -m app.models.trial
 
-tries what the settings in its environment name by the `Task` that it reads, as JSON, and writes one
-JSON object as its last line: a `Report`, or {"error": sentence}, sentences being `Localizable`.
+tries the model set in its environment on the `Task` that it reads as JSON, and writes one JSON
+object as its last line: a `Report`, or {"error": sentence}, where sentences are `Localizable`.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _LONGEST_S = 600.0
 
 @dataclass(frozen=True)
 class Task:
-    """What a model is asked: a `question`, or, one that quotes, `about` a `text`.
+    """What a model is asked: a `question` or, if it quotes, `about` a `text`.
 
-    The text is sentences, each in a line; the one that is to be quoted is `answer`.
+    The text is sentences, one per line; the one to quote is `answer`.
     """
 
     question: str
@@ -56,7 +56,7 @@ class Task:
 
     @classmethod
     def of(cls, texts: Mapping[str, str]) -> Task:
-        """In the language of the page's texts."""
+        """The task in the language of the page's texts."""
         return cls(
             question=texts["trial.question"],
             text=texts["trial.text"],
@@ -65,7 +65,7 @@ class Task:
         )
 
     def as_json(self) -> bytes:
-        """What the process reads."""
+        """The input of the process."""
         return json.dumps(asdict(self)).encode()
 
 
@@ -73,11 +73,10 @@ class Task:
 class Report:
     """What a model did: its answer to the question, and how fast it wrote.
 
-    `works`: it wrote something; of a model that quotes, the sentence of the `text` that answers.
-    `text` is empty of any other. `memory` is how many bytes DRAGON takes with it on this machine,
-    None where another program has the model; `installed` is how many there are. `peer` says whether
-    the peer that is set has the same vocabulary, and `fits` is that in short; None where that is
-    not known.
+    `works`: it wrote something; if it quotes, the sentence of `text` that answers. `text` is empty
+    if it does not quote. `memory` is how many bytes DRAGON takes with it on this machine, None if
+    another program runs the model; `installed` is the machine's memory. `peer` says whether the
+    configured peer has the same vocabulary, and `fits` is that in short; None if unknown.
     """
 
     model: str
@@ -99,8 +98,8 @@ COMMAND = (sys.executable, "-m", "app.models.trial")
 
 
 def environment(model: Model) -> dict[str, str]:
-    """That of the process that tries a model."""
-    # Named even where it is the model's own: `.env` may name that of the one in use.
+    """The environment of the process that tries a model."""
+    # Set even if it is the model's own: `.env` may set that of the current model.
     own = "" if model.kind is Kind.SERVER else model.setting
     tokenizer = {"DRAGON_TOKENIZER": model.tokenizer or own}
     key = {KEY: model.key.get_secret_value() if model.key else ""}
@@ -108,7 +107,7 @@ def environment(model: Model) -> dict[str, str]:
 
 
 def result(output: bytes, status: int | None) -> Report:
-    """What the process has found. Raises `InvalidRequestError`: why the model does not serve."""
+    """The process's report. Raises `InvalidRequestError`, saying why the model cannot be used."""
     try:
         said = json.loads(output.strip().rpartition(b"\n")[2])
     except ValueError:
@@ -134,7 +133,7 @@ def result(output: bytes, status: int | None) -> Report:
 
 
 class Trials:
-    """Trials for those who call the device: one at a time, for two might not fit into memory."""
+    """Trials for the device's clients: one at a time, since two might not fit into memory."""
 
     def __init__(self) -> None:
         self._busy = False
@@ -142,10 +141,10 @@ class Trials:
     async def run(
         self, model: Model, task: Task, gone: Callable[[], Coroutine[Any, Any, None]]
     ) -> Report | None:
-        """Try a model; None where `gone` returns before, since whoever asked has left.
+        """Try a model; None if `gone` returns first, since the caller has left.
 
-        Raises `OverloadedError` while another is tried, `InvalidRequestError` where the model does
-        not serve.
+        Raises `OverloadedError` while another is tried, `InvalidRequestError` if the model cannot
+        be used.
         """
         if self._busy:
             raise OverloadedError(
@@ -187,7 +186,7 @@ class Trials:
 
 
 def table(report: Report) -> list[tuple[str, str]]:
-    """What people read of a report, beside the answer."""
+    """A report for people, besides the answer."""
     memory = "another program's" if report.memory is None else gigabytes(report.memory)
     return [
         ("Works", "yes" if report.works else "no"),
@@ -200,11 +199,11 @@ def table(report: Report) -> list[tuple[str, str]]:
 
 
 def main() -> None:
-    """Try the model of the settings."""
+    """Try the configured model."""
     from app.settings import Settings
 
     try:
-        # A file may have the key of the model in use, which another server is not to see.
+        # A file may have the key of the current model, which another server must not see.
         key = SecretStr(given) if (given := os.environ.get(KEY)) else None
         settings = Settings.read().model_copy(update={"model_key": key})
         report = _tried(settings, Task(**json.load(sys.stdin)))
@@ -269,12 +268,12 @@ async def _written(model: Backend, tokenizer: Tokenizer, task: Task, *, quotes: 
                 break
             tokens.append(token)
             if row and tuple(tokens) in {quote.first for quote in row.quotes}:
-                break  # the first sentence is what it quotes: an answer has each in a row
+                break  # only the first sentence is checked: an answer has each in a row of its own
     return tokens
 
 
 def _compared(settings: Settings, fingerprint: str, name: str) -> tuple[bool | None, Localizable]:
-    """Whether the peer would take part with this model, and that as a sentence."""
+    """Whether the peer would take part with this model, also as a sentence."""
     from app.peer_link.probe import greet
     from dragon.link.control import Hello
     from dragon.retrieval import relevance
@@ -307,4 +306,4 @@ def _compared(settings: Settings, fingerprint: str, name: str) -> tuple[bool | N
 
 if __name__ == "__main__":
     main()
-    os._exit(0)  # nobody need wait for what a model's runtime puts away
+    os._exit(0)  # no need to wait for a model runtime's cleanup

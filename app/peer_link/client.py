@@ -1,4 +1,4 @@
-"""The link from the device to its peers: one of them takes new streams, another may end its own."""
+"""The link from the device to its peers: one gets new streams, others may finish their own."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from dragon.link.address import PeerAddress
 log = logging.getLogger(__name__)
 
 LOOK_S = 60.0
-"""How often another of several peers may turn out to be better."""
+"""How often to check whether another of several peers is better."""
 _BACKOFF_S = (0.1, 5.0)
 _STEADY_S = 2.0
-# A full peer, and one that has just refused an answer, count as so much farther away than an idle
-# one; changing over has to save so much.
+# A full peer, or one that has just refused an answer, counts as this much farther away than an idle
+# one; switching must save at least `_WORTH_S`.
 _FULL_S = 0.5
 _WORTH_S = 0.05
-# To connect, to greet and to be measured takes so many round trips, and a little for a busy peer.
+# Connecting, greeting and measuring take this many round trips, and a little for a busy peer.
 _ROUND_TRIPS = 6
 _LEAST_WAIT_S = 0.1
 _ERRORS = (OSError, TimeoutError, WebSocketException, LinkError)
@@ -43,15 +43,15 @@ class Rejoining(Receiver, Protocol):
     """A receiver that outlives a connection, and may open another stream on the next one."""
 
     def link_up(self) -> None:
-        """There is a connection again, or another one."""
+        """There is a new connection."""
 
 
 class Link:
     """Stays connected to the best of its peers, by round trip and load, and routes streams.
 
-    Where its peer is about to end or another one is better, new streams go elsewhere, and those
-    under way end where they are. `attached` receivers are notified of new connections; `pace` has
-    the meter of the current one.
+    If its peer is shutting down or another one is better, new streams go elsewhere, and current
+    ones finish where they are. `attached` receivers are notified of new connections; `pace` has the
+    meter of the current one.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Link:
         self._look_s = look_s
         self._numbers = itertools.count(1)
         self._current: Connection | None = None
-        self._connections: set[Connection] = set()  # the current one, and those that end
+        self._connections: set[Connection] = set()  # the current one, and those that are ending
         self._refusals = Refusals()
         self._changed = asyncio.Event()
         self._served: set[asyncio.Task[None]] = set()
@@ -87,7 +87,7 @@ class Link:
 
     @property
     def status(self) -> PeerStatus:
-        """How the link stands."""
+        """The link's status."""
         if not self.connected:
             return self._status
         rtt = self._pace.link.round_trip.seen
@@ -95,7 +95,7 @@ class Link:
 
     @property
     def refusal(self) -> Refusal | None:
-        """Why the peer is not to be asked for an answer now, although it is connected."""
+        """Why the peer should not be asked for an answer now, although it is connected."""
         return None if self._current is None else self._refusals.of(self._current.address)
 
     def open(self, receiver: Receiver, answer: str) -> int:
@@ -112,12 +112,12 @@ class Link:
             connection.close(stream, reason)
 
     def send(self, message: registry.Message, stream: int) -> int:
-        """Queue a message; the bytes of its frame, 0 where there is no connection to send it by."""
+        """Queue a message; returns its frame's bytes, 0 without a connection."""
         connection = self._with(stream)
         return 0 if connection is None else connection.send(message, stream)
 
     def drop(self, stream: int, reason: str) -> None:
-        """Give a stream's connection up at once, without waiting for the peer."""
+        """Drop a stream's connection at once, without waiting for the peer."""
         if (connection := self._with(stream)) is not None:
             connection.drop(reason)
 
@@ -141,7 +141,7 @@ class Link:
                 else:
                     self._take(found)
                     await self._while_good(found)
-                    # A peer that greets and hangs up is not run down.
+                    # Do not hammer a peer that greets and hangs up.
                     if time.monotonic() - began > _STEADY_S:
                         delay = _BACKOFF_S[0]
                         if self.connected:
@@ -153,7 +153,7 @@ class Link:
                 task.cancel()
 
     async def _best(self, peers: Sequence[PeerAddress]) -> Connection | PeerStatus:
-        """A connection to the best of these that can be reached, or why there is none."""
+        """A connection to the best reachable peer, or why there is none."""
         attempts = {asyncio.create_task(self._reached(peer)): peer for peer in peers}
         pending, began = set(attempts), time.monotonic()
         wait: float | None = None
@@ -191,7 +191,7 @@ class Link:
         return best
 
     async def _reached(self, peer: PeerAddress) -> Connection | PeerStatus:
-        """A connection to this peer, measured where there are others, or why there is none."""
+        """A connection to this peer, measured if there are others, or why there is none."""
         connection = Connection(
             peer, self._key, self._hello, self._vocab_size, self._pace.link.anew(), self._observer,
             self._refusals, self._on_change,
@@ -234,7 +234,7 @@ class Link:
             self._connections.discard(connection)
 
     async def _while_good(self, connection: Connection) -> None:
-        """Return once it, or a better one since, has ended, or its peer is about to."""
+        """Return once it, or a better one since, has ended, or its peer is shutting down."""
         several = len(self._peers) > 1
         while not (connection.ended or connection.draining):
             self._changed.clear()
@@ -246,7 +246,7 @@ class Link:
                 connection = await self._better_than(connection)
 
     async def _better_than(self, connection: Connection) -> Connection:
-        """Change over to another peer if it is worth it; the connection used from now on."""
+        """Switch to another peer if it is worth it; returns the connection used from now on."""
         found = await self._best([peer for peer in self._peers if peer != connection.address])
         if isinstance(found, PeerStatus):
             return connection
@@ -257,16 +257,16 @@ class Link:
         return connection
 
     def _cost(self, connection: Connection) -> float:
-        """What a peer costs an answer, in seconds."""
+        """An answer's cost at a peer, in seconds."""
         refused = self._refusals.of(connection.address) is not None
         return (connection.meter.round_trip.value or 0.0) + _FULL_S * (connection.load + refused)
 
     def _with(self, stream: int) -> Connection | None:
-        """The connection that a stream is open on."""
+        """The connection that has a stream."""
         return next((each for each in self._connections if stream in each.streams), None)
 
     def _on_change(self) -> None:
-        """A connection has ended, its peer is about to, or has no room for an answer."""
+        """A connection has ended, or its peer is shutting down or has no room for an answer."""
         if self._current is not None and self._current.ended:
             self._set_status(PeerStatus("connecting", detail=reasons.LOST))
         self._changed.set()

@@ -1,4 +1,4 @@
-"""One WebSocket to one peer: greeted, read, written, and watched for whether it lives."""
+"""One WebSocket to one peer: greeted, read, written, and monitored."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _MEASURED_PINGS = 3
 
 
 class Receiver(Protocol):
-    """Takes what arrives on its stream. Raises `FrameError` for what does not belong there."""
+    """Takes what arrives on its stream. Raises `FrameError` for unexpected messages."""
 
     def receive(self, message: registry.Message) -> None:
-        """A message of the stream."""
+        """Handle a message of the stream."""
 
     def failed(self, message: str, refusal: Refusal | None = None) -> None:
         """The peer has given the stream up, or refused it for now; the stream is closed."""
@@ -48,16 +48,16 @@ class Observer(Protocol):
     """Sees what leaves the device."""
 
     def opened(self, stream: int, answer: str) -> None:
-        """From now on the frames of a stream id are sent for an answer, named by its id."""
+        """From now on a stream id's frames are sent for an answer, given by its id."""
 
     def sent(self, stream: int, message: registry.Message, frame: registry.Frame) -> None:
         """A message is sent as this frame; all but the greeting are reported."""
 
 
 class Connection:
-    """A connection to a peer and the streams on it. `load` is how full the peer says it is, 0 to 1.
+    """A connection to a peer and the streams on it. `load`, 0 to 1, is the peer's own report.
 
-    `changed` is called when the peer is about to end, when it has no room for an answer, and when
+    `changed` is called when the peer is shutting down, when it has no room for an answer, and when
     the connection has ended.
     """
 
@@ -76,10 +76,10 @@ class Connection:
         self.meter = meter
         self.load = 0.0
         self.last_received = 0.0
-        self.draining = False  # the peer is about to end
+        self.draining = False  # the peer is shutting down
         self.ended = False
         self.streams: dict[int, Receiver] = {}
-        self._left = False  # there is another connection for new streams
+        self._left = False  # new streams go to another connection
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._hello = hello
         self._vocab_size = vocab_size
@@ -89,7 +89,7 @@ class Connection:
         self._outbound: asyncio.Queue[registry.Frame] = asyncio.Queue()
 
     async def open(self, *, measured: bool) -> None:
-        """Connect and greet, and measure round trip and load.
+        """Connect and greet and, if `measured`, measure round trip and load.
 
         Raises `LinkError`, `OSError`, `TimeoutError`, `WebSocketException`.
         """
@@ -101,7 +101,7 @@ class Connection:
             max_size=control.MAX_CONTROL_BYTES,
             open_timeout=OPEN_TIMEOUT_S,
             close_timeout=1,
-            ping_interval=None,  # our own pings measure and watch
+            ping_interval=None,  # our own pings measure and monitor
             proxy=None,
         )
         try:
@@ -141,7 +141,7 @@ class Connection:
             self.abort()
 
     def send(self, message: registry.Message, stream: int = registry.LINK) -> int:
-        """Queue a message; the bytes of its frame, 0 once the connection has ended."""
+        """Queue a message; returns its frame's bytes, 0 once the connection has ended."""
         if self.ended:
             return 0
         if self._outbound.qsize() >= _MAX_QUEUED:
@@ -161,13 +161,13 @@ class Connection:
             self.send(control.Close(reason=reason), stream)
 
     def leave(self) -> None:
-        """Open no more streams; the connection ends with the last of those it has."""
+        """Open no more streams; the connection ends with the last current one."""
         if not self._left:
             self._left = True
             self.send(control.Draining())
 
     def drop(self, reason: str) -> None:
-        """Give the connection up at once, without waiting for the peer."""
+        """Drop the connection at once, without waiting for the peer."""
         if not self.ended:
             log.warning("link dropped: %s", reason)
             self.abort()
@@ -190,7 +190,7 @@ class Connection:
         if isinstance(other, control.Fault):
             raise HandshakeError(other.reason)
         if not isinstance(other, control.Hello):
-            raise FrameError("the peer's first frame is no hello")
+            raise FrameError("the peer's first frame is not a hello")
         check_hello(self._hello, other)
 
     async def _measure(self) -> None:
@@ -244,7 +244,7 @@ class Connection:
                 if (receiver := self.streams.pop(stream, None)) is not None:
                     receiver.failed(message.reason, self._refused(message))
             case _:
-                # A stream that was just closed may still be sent to.
+                # The peer may still send to a stream that was just closed.
                 if (receiver := self.streams.get(stream)) is not None:
                     receiver.receive(message)
 

@@ -1,8 +1,8 @@
 """Fetching the cloud's documents, to answer alone: the baselines DRCG/Text and DRCG/KV.
 
 For experiments. The text of fetched documents joins that of the device's own in one row. Their KV
-cannot: it was computed for a row that begins with the document, and the positions in it are part of
-it (in models with learned positions for good). So every fetched KV becomes a row of its own, and
+cannot: it was computed for a row that begins with the document, and its positions are part of it
+(permanently so in models with learned positions). So every fetched KV becomes a row of its own, and
 the rows are aggregated on the device alone.
 """
 
@@ -30,7 +30,7 @@ _TIMEOUT_S = 120.0
 
 @dataclass(frozen=True)
 class PublicHit(Hit):
-    """A passage of the cloud's corpus; `kv` of its row as `KV.pack` makes it, if fetched."""
+    """A passage of the cloud's corpus; `kv` of its row in the form of `KV.pack`, if fetched."""
 
     kv: bytes | None = None
 
@@ -83,17 +83,17 @@ class _Fetching:
         self.hits: asyncio.Future[list[PublicHit]] = asyncio.get_running_loop().create_future()
 
     def receive(self, message: Message) -> None:
-        """The documents; if their KV was asked for, it follows."""
+        """Handle the documents, followed by their KV if requested."""
         if isinstance(message, Bulk):
             self._take_kv(message.data)
         elif isinstance(message, control.Fetched) and self._documents is None:
             self._take_documents(message.documents)
         else:
-            raise FrameError("nothing but the documents is expected here, and those once")
+            raise FrameError("only the documents are expected here, and only once")
         self._finish_if_whole()
 
     def failed(self, message: str, refusal: Refusal | None = None) -> None:
-        """The peer does not send any."""
+        """The peer sends none."""
         if not self.hits.done():
             self.hits.set_exception(LinkError(message))
 
@@ -103,7 +103,7 @@ class _Fetching:
 
     def _take_documents(self, documents: Sequence[control.PublicDocument]) -> None:
         if len(documents) > self._top_k:
-            raise FrameError("more documents came than were asked for")
+            raise FrameError("more documents came than were requested")
         self._documents = documents
         if self._kv is not None:
             tokenizer, model = self._fetcher.tokenizer, self._fetcher.model

@@ -22,7 +22,7 @@ from dragon.sampling.role import Role
 _TIMEOUT_S = 30.0
 _PINGS = 20
 _PROBES = 3
-# Less than this beyond a round trip is noise: the link is too fast to be measured so.
+# Less than this beyond a round trip is noise: the link is too fast to measure this way.
 _MIN_TRANSFER_S = 0.001
 
 M = TypeVar("M", bound=Control)
@@ -30,7 +30,7 @@ M = TypeVar("M", bound=Control)
 
 @dataclass(frozen=True)
 class LinkFigures:
-    """Round trip in seconds; bandwidths in bytes a second, None where too high to tell."""
+    """Round trip in seconds; bandwidths in bytes per second, None if too high to measure."""
 
     rtt_s: float
     sending: float | None
@@ -38,18 +38,18 @@ class LinkFigures:
 
 
 def greet(peer: PeerAddress, key: str | None, hello: Hello) -> None:
-    """Have the peer look at a greeting.
+    """Exchange greetings with the peer.
 
-    Raises `LinkError` when the peer cannot be reached, `HandshakeError` when it refuses.
+    Raises `LinkError` if the peer cannot be reached, `HandshakeError` if it refuses.
     """
     with _connected(peer, key, hello):
         pass
 
 
 def measure(peer: PeerAddress, key: str | None, hello: Hello) -> LinkFigures:
-    """Greet the peer, ping it, and move dummy bytes both ways.
+    """Greet the peer, ping it, and transfer dummy bytes both ways.
 
-    Raises `LinkError` when the peer cannot be reached, `HandshakeError` when it refuses.
+    Raises `LinkError` if the peer cannot be reached, `HandshakeError` if it refuses.
     """
     with _connected(peer, key, hello) as connection:
         rtt_s = min(_pinged(connection, number) for number in range(_PINGS))

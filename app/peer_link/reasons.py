@@ -1,4 +1,4 @@
-"""Why there is no link to a peer: in its own words where it has said so, else the system's."""
+"""Why there is no link to a peer: in the peer's own words if it gave any, else the system's."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from dragon.link.address import PeerAddress
 from dragon.localizable import Localizable, joined, localizable
 
 PASSING = 500
-"""The least status of a reply that is no refusal: a proxy says so of a peer that has just gone."""
+"""The least HTTP status that is no refusal: a proxy sends it for a peer that has just gone."""
 
 _CODES = {401: "link.key", 503: "link.ending"}
 LOST = localizable("link.broken", "the connection was lost")
 
 
 def denied(error: InvalidStatus) -> Localizable:
-    """Of one that does not let the device in."""
+    """For a peer that does not admit the device."""
     status = error.response.status_code
     why = (error.response.body or b"")[:500].decode(errors="replace") or f"HTTP {status}"
     code = _CODES.get(status, "link.other")
@@ -28,13 +28,13 @@ def denied(error: InvalidStatus) -> Localizable:
 
 
 def untrusted(error: ssl.SSLCertVerificationError) -> Localizable:
-    """Of one whose certificate is wrong."""
+    """For a peer whose certificate is wrong."""
     why = str(error.strerror)
     return Localizable(why, "link.certificate", {"why": why})
 
 
 def unreached(error: Exception) -> Localizable:
-    """Of one that could not be connected to."""
+    """For a peer that could not be reached."""
     if (said := _said(error)) is not None:
         return said
     why = str(error) or "no answer"
@@ -42,12 +42,12 @@ def unreached(error: Exception) -> Localizable:
 
 
 def lost(error: Exception) -> Localizable:
-    """Of one that was connected."""
+    """For a peer that was connected."""
     return _said(error) or (Localizable(str(error), LOST.code) if str(error) else LOST)
 
 
 def together(failed: Mapping[PeerAddress, PeerStatus]) -> PeerStatus:
-    """How the link stands, of several peers none of which can be reached."""
+    """The link's status if none of its peers can be reached."""
     if len(failed) == 1:
         return next(iter(failed.values()))
     refused = all(status.state == "refused" for status in failed.values())
@@ -59,6 +59,6 @@ def together(failed: Mapping[PeerAddress, PeerStatus]) -> PeerStatus:
 
 
 def _said(error: Exception) -> Localizable | None:
-    """What the peer has said itself."""
+    """The peer's own message."""
     message = error.message if isinstance(error, LinkError) else None
     return message if isinstance(message, Localizable) else None

@@ -1,4 +1,4 @@
-"""Peers that have said when they take another answer: until then they are not asked for one."""
+"""Peers that said when they accept another answer: until then they are not asked for one."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from dragon.link.address import PeerAddress
 from dragon.localizable import Localizable, localizable
 
 MOST_S = 60.0
-"""However long a peer says: by then a key may have been given more."""
+"""Longer waits are cut to this: a key may be granted more meanwhile."""
 _MINUTE, _HOUR = 60, 3600
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a peer took no answer, and when it says it takes one, by the monotonic clock.
+    """Why a peer refused an answer, and until when by its own account, on the monotonic clock.
 
     It is asked `again` by then, or sooner: no peer keeps a device from asking for a day.
     """
@@ -27,7 +27,7 @@ class Refusal:
 
     @classmethod
     def now(cls, reason: Localizable, retry_s: float) -> Refusal:
-        """One that was just said, for so many seconds."""
+        """A refusal for `retry_s` seconds from now."""
         now = time.monotonic()
         return cls(reason, now + retry_s, now + min(retry_s, MOST_S))
 
@@ -46,20 +46,20 @@ class Refusal:
 
 
 class Refusals:
-    """What peers have said that still holds."""
+    """The peers' refusals that still apply."""
 
     def __init__(self) -> None:
         self._by_peer: dict[PeerAddress, Refusal] = {}
 
     def of(self, peer: PeerAddress) -> Refusal | None:
-        """Why a peer is not asked for an answer now; None where it may be."""
+        """Why a peer is not asked for an answer now; None if it may be."""
         refusal = self._by_peer.get(peer)
         return refusal if refusal is not None and time.monotonic() < refusal.again else None
 
     def add(self, peer: PeerAddress, refusal: Refusal) -> None:
-        """A peer has refused an answer."""
+        """Record a peer's refusal."""
         self._by_peer[peer] = refusal
 
     def over(self, peer: PeerAddress) -> None:
-        """A peer may have room again, since it is done with an answer of this device."""
+        """Forget a refusal: an answer of this device has ended, so the peer may have room again."""
         self._by_peer.pop(peer, None)

@@ -1,4 +1,4 @@
-"""How the link to the cloud peer stands."""
+"""The status of the link to the cloud peer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dragon.localizable import Localizable
 
 @dataclass(frozen=True)
 class PeerStatus:
-    """The link as people see it. `rtt_ms` is the smoothed round trip, None before the first."""
+    """The link as shown to people. `rtt_ms` is the smoothed round trip, None before the first."""
 
     state: Literal["connected", "connecting", "refused"]
     rtt_ms: float | None = None
@@ -18,5 +18,5 @@ class PeerStatus:
 
     @property
     def away(self) -> Localizable:
-        """Why the cloud takes no part."""
+        """Why the cloud does not take part."""
         return Localizable(self.detail or "there is no connection to the cloud", "cloud.unreached")

@@ -1,4 +1,4 @@
-"""What the ledger says of documents goes with them."""
+"""Erases from the ledger what it says about deleted documents."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.storage.tables import Document, LedgerAnswer, LedgerEntry, LedgerRead
 
 
 async def blank_words(session: AsyncSession, document: str) -> None:
-    """Remove from the ledger the words of answers that read a document, and which programs did.
+    """Erase the words of answers that read a document, and which passages programs read.
 
     Their digests stay.
     """
@@ -24,7 +24,7 @@ async def blank_words(session: AsyncSession, document: str) -> None:
 
 
 async def blank_words_of_deleted(session: AsyncSession, documents: Iterable[str]) -> None:
-    """`blank_words` for those of the documents that have been deleted."""
+    """`blank_words` for those documents that have been deleted."""
     named = set(documents)
     if not named:
         return
@@ -34,15 +34,15 @@ async def blank_words_of_deleted(session: AsyncSession, documents: Iterable[str]
 
 
 async def blank_given(session: AsyncSession, answers: Iterable[str]) -> None:
-    """Remove from the ledger what the cloud was asked with for these answers; its digest stays."""
+    """Erase what the cloud was asked with for these answers; its digest stays."""
     named = LedgerAnswer.id.in_(list(answers))
     await session.execute(update(LedgerAnswer).where(named).values(given=None))
 
 
 async def give_up_ledger(session: AsyncSession) -> None:
-    """Remove words and sources of whoever acts from the ledger, and let nobody read the rest.
+    """Erase the current owner's words and sources from the ledger, and let nobody read the rest.
 
-    The chain is everybody's: its hashes, sizes and times stay.
+    The chain is shared by all owners: its hashes, sizes and times stay.
     """
     values = dict.fromkeys(("words", "given", "sources", "passages"))
     await session.execute(update(LedgerAnswer).values(values))

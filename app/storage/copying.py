@@ -1,7 +1,7 @@
-"""Takes the rows of a database that somebody else has made, and nothing else of it.
+"""Copies the rows of a database made by someone else, and nothing else of it.
 
-Its schema may say anything: triggers that run later, views in place of tables, folders to watch.
-The rows go into a database that our own migrations make, of the same version, table by table.
+Its schema may contain anything: triggers that run later, views in place of tables, folders to
+watch. The rows go, table by table, into a database of the same version made by our own migrations.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dragon.errors import DragonError
 _AT_ONCE = 1000
 _VERSIONS = "alembic_version"
 _SEARCH = "message_search"
-# What is watched on another machine, or by whoever made the file, is watched no more.
+# Folders watched on another machine, or by the file's maker, are not watched here.
 _LEFT_OUT = frozenset({_VERSIONS, "watched_files", "watched_folders"})
 _INDEXED = """
 INSERT INTO message_search(text, message, conversation)
@@ -28,17 +28,17 @@ SELECT text, id, conversation_id FROM messages WHERE role = 'user' OR state != '
 
 
 class ForeignDatabaseError(DragonError):
-    """A database has not the tables that it should have, or is damaged."""
+    """A database lacks tables that it should have, or is damaged."""
 
     code = "foreign_database"
 
 
 class NewerDatabaseError(ForeignDatabaseError):
-    """A database is of a version that is not known."""
+    """A database has an unknown version."""
 
 
 def take_rows(source: Path, directory: Path) -> None:
-    """Make the database of a data directory, with the rows of the file `source`. Blocks.
+    """Create a data directory's database with the rows of the file `source`. Blocks.
 
     Raises `ForeignDatabaseError`.
     """
@@ -58,7 +58,7 @@ def take_rows(source: Path, directory: Path) -> None:
 
 
 def _opened(source: Path) -> sqlite3.Connection:
-    """Only to be read, and without running what its schema says."""
+    """Open it read-only, without running anything in its schema."""
     connection = sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)
     connection.execute("PRAGMA trusted_schema = OFF")
     return connection
@@ -73,7 +73,7 @@ def _version(foreign: sqlite3.Connection) -> str:
 
 
 def _require_table(foreign: sqlite3.Connection, name: str) -> None:
-    """Raises `ForeignDatabaseError` unless a name is that of a table with rows of its own."""
+    """Raises `ForeignDatabaseError` unless a name is that of an ordinary table."""
     kind = "SELECT type, sql FROM sqlite_master WHERE name = ?"
     found = foreign.execute(kind, (name,)).fetchall()
     if [each for each, _ in found] != ["table"] or "virtual" in found[0][1][:30].lower():
@@ -99,11 +99,11 @@ def _copy(foreign: sqlite3.Connection, own: sqlite3.Connection) -> None:
     for name, last in foreign.execute("SELECT name, seq FROM sqlite_sequence").fetchall():
         own.execute("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = ?", (last, name))
     if own.execute("PRAGMA foreign_key_check").fetchone() is not None:
-        raise ForeignDatabaseError("the database lacks rows that others refer to")
+        raise ForeignDatabaseError("the database refers to missing rows")
 
 
 def _tables(own: sqlite3.Connection) -> list[str]:
-    """Our tables whose rows are to be taken: those of full text are made of others'."""
+    """Our tables whose rows to copy: full-text tables are built from others."""
     found = own.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY rowid")
     tables = found.fetchall()
     virtual = [name for name, sql in tables if (sql or "").startswith("CREATE VIRTUAL")]

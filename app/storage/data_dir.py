@@ -1,4 +1,4 @@
-"""The data directory: one device at a time, and never begun anew over what it holds."""
+"""The data directory: one device at a time, and never restarted from nothing over old data."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from dragon.errors import ConfigurationError
 
 _LOCK = "device.lock"
 _SERVED = "served"
-"""A file that says that a database was made here."""
+"""A file that marks that a database was created here."""
 
 
 class InUseError(ConfigurationError):
-    """Another device has the directory."""
+    """Another device is using the directory."""
 
 
 @contextmanager
 def owned(data_dir: Path) -> Iterator[None]:
-    """Keep every other device out of the directory, which is made if need be.
+    """Keep every other device out of the directory, which is created if needed.
 
-    The system frees it when the process ends, however it does. Raises `InUseError` while another
+    The system releases it when the process ends, in whatever way. Raises `InUseError` while another
     process has it.
     """
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -53,11 +53,11 @@ def require_database(data_dir: Path) -> None:
     if originals or (data_dir / _SERVED).exists():
         raise ConfigurationError(
             f"DRAGON_DATA_DIR: {data_dir} was in use, but its {DATABASE} is missing or empty. Put "
-            "it back, or restore a backup with `dragon restore FILE --replace`. To begin anew, "
+            "it back, or restore a backup with `dragon restore FILE --replace`. To start afresh, "
             "choose another directory."
         )
 
 
 def note_database(data_dir: Path) -> None:
-    """Remember that a database was made here."""
+    """Record that a database was created here."""
     (data_dir / _SERVED).touch(mode=0o600)

@@ -45,7 +45,7 @@ def database_url(data_dir: Path) -> str:
 
 
 def migrate(url: str, version: str = "head") -> None:
-    """Create or migrate the database at url to a version of the schema, the newest. Blocks."""
+    """Create or migrate the database at url to a schema version, by default the newest. Blocks."""
     database = make_url(url).database
     if database is not None and Path(database).exists():
         full_text.mend(Path(database))
@@ -57,7 +57,7 @@ def migrate(url: str, version: str = "head") -> None:
 
 def connect(url: str) -> AsyncEngine:
     """An engine whose connections use a write-ahead log, foreign keys and secure deletion."""
-    # Parameters are people's texts and titles, which have no place in a log.
+    # Parameters are users' texts and titles, which must not appear in a log.
     engine = create_async_engine(url, hide_parameters=True)
 
     @event.listens_for(engine.sync_engine, "connect")
@@ -71,10 +71,10 @@ def connect(url: str) -> AsyncEngine:
 
 
 class Sessions(async_sessionmaker[AsyncSession]):
-    """Sessions, of which those that begin a transaction take turns.
+    """Sessions; those that begin a transaction take turns.
 
-    SQLite lets one write at a time. Whom it keeps waiting it serves by luck, and for so long at
-    most: of hundreds at once some are not served in time.
+    SQLite allows one writer at a time. It serves waiting writers in random order and with a
+    timeout: of hundreds at once some would not be served in time.
     """
 
     def __init__(self, engine: AsyncEngine) -> None:
@@ -83,13 +83,13 @@ class Sessions(async_sessionmaker[AsyncSession]):
 
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[AsyncSession]:  # type: ignore[override]
-        """A transaction once those before it are over; never one within another."""
+        """A transaction, after those before it are over; never one within another."""
         async with self._turn, super().begin() as session:
             yield session
 
 
 def session_maker(engine: AsyncEngine) -> Sessions:
-    """A factory of sessions, each for the rows of whoever acts, readable after commit."""
+    """A factory of sessions, each limited to the current owner's rows, readable after commit."""
     return Sessions(engine)
 
 

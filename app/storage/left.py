@@ -1,4 +1,4 @@
-"""What a key has left that was revoked: read from the database, whether or not the device runs."""
+"""What a revoked key has left, read from the database whether or not the device runs."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from app.storage.database import DATABASE
 
 
 def left_by(owner: str, data_dir: Path) -> str:
-    """How many documents and conversations are an owner's, in words; "" if none is. Blocks."""
+    """The numbers of an owner's documents and conversations, in words; "" if none. Blocks."""
     if not (data_dir / DATABASE).is_file():
         return ""
     found = []
     with (
         closing(sqlite3.connect(data_dir / DATABASE)) as connection,
-        suppress(sqlite3.OperationalError),  # it was not used since there are owners
+        suppress(sqlite3.OperationalError),  # not used since owners were introduced
     ):
         for table in ("documents", "conversations"):
             counted = f"SELECT count(*) FROM {table} WHERE owner = ?"  # noqa: S608

@@ -1,4 +1,4 @@
-"""The full-text index over the messages of conversations, and what a search of it finds."""
+"""The full-text index over the messages of conversations, and its search."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PLACE: ColumnElement[str] = literal_column("snippet(message_search, 0, '', '', 
 
 
 async def index(session: AsyncSession, message: Message) -> None:
-    """Make the search find what the message says now."""
+    """Make the search find the message's current text."""
     await forget(session, message.id)
     said = {"id": message.id, "of": message.conversation_id, "text": message.text}
     new = text("INSERT INTO message_search(text, message, conversation) VALUES (:text, :id, :of)")
@@ -25,26 +25,26 @@ async def index(session: AsyncSession, message: Message) -> None:
 
 
 async def forget(session: AsyncSession, message: str) -> None:
-    """Take a message out of the search; `merge` takes its words out of the files."""
+    """Remove a message from the search; `merge` removes its words from the files."""
     gone = text("DELETE FROM message_search WHERE message = :id")
     with everyone():
         await session.execute(gone, {"id": message})
 
 
 async def forget_conversation(session: AsyncSession, conversation: str) -> None:
-    """Take all messages of a conversation out of the search, as `forget` does."""
+    """Remove all messages of a conversation from the search, as `forget` does."""
     gone = text("DELETE FROM message_search WHERE conversation = :id")
     with everyone():
         await session.execute(gone, {"id": conversation})
 
 
 async def merge(session: AsyncSession) -> None:
-    """Only a merge takes deleted words out of the index of the search."""
+    """Remove deleted words from the search index's files; only a merge does."""
     await full_text.merge(session, "message_search")
 
 
 async def found(session: AsyncSession, words: Sequence[str]) -> dict[str, str]:
-    """The conversations whose messages have all the words, each with the best place."""
+    """The conversations whose messages have all the words, each with the best snippet."""
     if not words:
         return {}
     matching = (

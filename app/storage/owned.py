@@ -1,8 +1,8 @@
-"""Whose rows a statement may touch: every session goes through here.
+"""Which rows a statement may touch: every session goes through here.
 
-Each row of a person's has an `owner`, set where it is made: whoever acts then (`app.owners`). A
-session reads the rows of whoever acts now, and those that are shared, and changes only the former;
-no statement says so itself.
+Each row that belongs to someone has an `owner`, set when it is made: the current owner then
+(`app.owners`). A session reads the rows of the current owner and shared ones, and changes only the
+former; no statement needs to say so.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ OTHERS = localizable(
 
 
 class HasOwner:
-    """Who made a row."""
+    """The owner of a row."""
 
     owner: Mapped[str] = mapped_column(default=acting, server_default="")
 
 
 class Owned(HasOwner):
-    """A table whose rows their owners alone read."""
+    """A table whose rows only their owners read."""
 
 
 class Shareable(HasOwner):
-    """A table whose rows their owners may let all others read, too."""
+    """A table whose rows owners may let all others read, too."""
 
     shared: Mapped[bool] = mapped_column(default=False, server_default=false())
 
 
 def require_own(row: HasOwner) -> None:
-    """Raises `NotYoursError` for a row that whoever acts may read, and not change."""
+    """Raises `NotYoursError` for a row that the current owner may read but not change."""
     if not (may_all() or row.owner == acting()):
         raise NotYoursError(OTHERS)
 
 
 class OwnersSession(Session):
-    """Restricts every statement to the rows of whoever acts."""
+    """Restricts every statement to the rows of the current owner."""
 
 
 @event.listens_for(OwnersSession, "do_orm_execute")
@@ -62,12 +62,14 @@ def _restrict(state: ORMExecuteState) -> None:
     if state.is_orm_statement:
         state.statement = state.statement.options(*_limits(acting(), reads=state.is_select))
     elif not state.is_insert:
-        raise RuntimeError("a statement without mapped tables cannot be limited to its reader's")
+        raise RuntimeError(
+            "a statement without mapped tables cannot be limited to its owner's rows"
+        )
 
 
 @lru_cache(maxsize=256)
 def _limits(owner: str, *, reads: bool) -> tuple[ORMOption, ...]:
-    """What limits a statement to an owner's rows, and what he only reads to those shared, too."""
+    """The criteria that limit a statement to an owner's rows and, for reads, shared ones."""
     shared = (lambda table: or_(table.owner == owner, table.shared)) if reads else None
     own = lambda table: table.owner == owner  # noqa: E731 - SQLAlchemy wants a lambda
     return (

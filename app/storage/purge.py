@@ -1,4 +1,4 @@
-"""Takes deleted text out of the database's files."""
+"""Removes deleted text from the database's files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _AGAIN_S = 0.5
 class Purge:
     """Removes deleted text from the full-text index and the write-ahead log.
 
-    A reader of the old text does not hold up a deletion: what it is in the way of is done in the
+    A reader of the old text does not delay a deletion: what the reader blocks is done in the
     background once it has gone, or at the next start.
     """
 
@@ -29,7 +29,7 @@ class Purge:
         self._rest: asyncio.Task[None] | None = None
 
     async def now(self) -> None:
-        """Purge what is deleted, as far as no reader is in the way."""
+        """Purge what is deleted, as far as no reader blocks it."""
         async with self._sessions.begin() as session:
             await full_text.merge(session, "chunks_fts")
         if await empty_log(self._sessions, _WAIT_MS):

@@ -36,16 +36,16 @@ class Status(StrEnum):
 
 
 class Document(Shareable, Base):
-    """A file as it was stored.
+    """A stored file.
 
-    Its id is a hash of name, bytes and the collection that it was uploaded to; of a watched file of
-    bytes and collection.
+    Its id is a hash of its name, bytes and the collection that it was uploaded to; for a watched
+    file, of its bytes and collection.
 
     It has a `kind` once all of its sentences are in `chunks`; it is processed once each has a
-    vector, too. `replaces`: then others of its name and collection are deleted; until then none of
-    it is found. It is deleted at `expires_at` (Unix seconds, as all times), and, unless it was
-    uploaded `by_hand`, once no watched file has it any more. `properties` are those that the file
-    says of itself (`parsing.Properties`).
+    vector, too. If it `replaces`, others of its name and collection are then deleted; until then
+    none of it is found. It is deleted at `expires_at` (Unix seconds, like all times) and, unless it
+    was uploaded `by_hand`, once no watched file has it any more. `properties` is the file's own
+    metadata (`parsing.Properties`).
     """
 
     __tablename__ = "documents"
@@ -107,9 +107,9 @@ class WatchedFolder(Owned, Base):
 class WatchedFile(Owned, Base):
     """A file of a watched folder; `path` is relative to it, `changed_ns` as in `folders.scan`.
 
-    `size`, `changed_ns` and `sha256` are those of the content that was read last, null before.
-    It has a `problem` if it could not be read, else its document. One without either was deleted
-    by somebody, and stays out. Until its content can be found, that of the `previous` document is.
+    `size`, `changed_ns` and `sha256` are those of the content that was read last, null before. It
+    has a `problem` if it could not be read, else its document. One with neither was deleted by the
+    user, and stays out. Until its content can be found, that of the `previous` document is.
     """
 
     __tablename__ = "watched_files"
@@ -140,9 +140,9 @@ class MessageState(StrEnum):
 
 
 class Phrase(StrEnum):
-    """A phrase of the device's own in a message, which the page says in its language.
+    """A phrase of the device's own in a message, which the page shows in its language.
 
-    The record's `phrases` are where they stand: start and end in characters, and which.
+    The record's `phrases` say where: start and end in characters, and which.
     """
 
     NO_ANSWER = "no_answer"
@@ -152,7 +152,7 @@ class Phrase(StrEnum):
 class Project(Owned, Base):
     """A collection's standing instruction, for the conversations of its name.
 
-    Every collection is a project; one without documents is, too, if it has a row here.
+    Every collection is a project; a row here makes one without documents a project, too.
     """
 
     __tablename__ = "projects"
@@ -165,8 +165,8 @@ class Project(Owned, Base):
 class Conversation(Owned, Base):
     """A tree of messages; `leaf` ends the branch shown. Times are Unix seconds.
 
-    `project` names the collection that it asks, if it is of one. `private`: what is asked next
-    stays on the device; each message has its own, which says whether it did.
+    `project` names the collection that it asks, if it has one. `private`: what is asked next stays
+    on the device; each message has its own flag for whether it did.
     """
 
     __tablename__ = "conversations"
@@ -183,9 +183,9 @@ class Conversation(Owned, Base):
 
 
 class Message(Owned, Base):
-    """A question or an answer; messages with the same parent are branches, in order of `number`.
+    """A question or an answer; messages with the same parent are branches, ordered by `number`.
 
-    `record` is what the page shows beside an answer's text, as in its WebSocket messages; `tokens`
+    `record` is what the page shows besides an answer's text, as in its WebSocket messages; `tokens`
     is per-token provenance. The virtual table `message_search` indexes the text.
     """
 
@@ -209,7 +209,7 @@ class Message(Owned, Base):
 
 
 class KnownAnswer(Owned, Base):
-    """What the cloud knows of an answer (`app.generation.cloud_view`), by its text's SHA-256."""
+    """What the cloud knows of an answer, by SHA-256 (`app.generation.cloud_view`)."""
 
     __tablename__ = "known_answers"
 
@@ -220,7 +220,7 @@ class KnownAnswer(Owned, Base):
 
 
 class PassageSpending(Base):
-    """RDP of an order that a passage, by its text's SHA-256, has spent (`app.ledger.spending`)."""
+    """The RDP that a passage, by its digest, has spent at an order (`app.ledger.spending`)."""
 
     __tablename__ = "passage_spending"
 
@@ -234,10 +234,10 @@ class LedgerAnswer(Owned, Base):
 
     `documents`, `drafts` and `answer` count 5-grams of documents. `asked` is what was asked of the
     cloud (`app.ledger.leakage.Left`), `words` what it was sent of the answer, and `digest` their
-    SHA-256. They are null where a document they may come from, one of `sources`, was deleted since.
-    `given` is what the cloud was asked with (`app.ledger.leakage.Part`), null where its chat was
-    deleted since; `given_digest` is its SHA-256.
-    `epsilon` is what was allowed and spent of a privacy budget, `passages` those it was spent on.
+    SHA-256. The words are null if a document they may come from, one of `sources`, was deleted
+    since. `given` is what the cloud was asked with (`app.ledger.leakage.Part`), null if its chat
+    was deleted since; `given_digest` is its SHA-256. `epsilon` is what was allowed and spent of a
+    privacy budget, `passages` those it was spent on.
     """
 
     __tablename__ = "ledger_answers"
@@ -260,9 +260,9 @@ class LedgerAnswer(Owned, Base):
 
 
 class LedgerRead(Owned, Base):
-    """What a program was given of the person's documents (`app.ledger.reads`).
+    """What a program was given of the user's documents (`app.ledger.reads`).
 
-    `bytes` is the size of what it was given. `passages` are null where a document they are of was
+    `bytes` is the size of what it was given. `passages` is null if one of their documents was
     deleted since; `digest` is their SHA-256.
     """
 

@@ -1,8 +1,8 @@
-"""What a request changes of the model's logits: bias, penalties, and when an answer may end.
+"""What a request changes about the model's logits: bias, penalties, when an answer may end.
 
-It acts on every row of either side, before anything is mixed or cut: a side's
-distribution, its drafts and the mixture then all follow from the adjusted rows, nothing else needs
-to know of it, and a token with a bias of -100 costs the nucleus no room.
+It adjusts every row on either side before anything is mixed or cut, so a side's distribution, its
+drafts and the mixture all follow from the adjusted rows, nothing else needs to know about it, and a
+token with a bias of -100 takes no room in the nucleus.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class Adjustment:
     """r(z_v) + bias_v - c_v frequency - (c_v > 0) presence, as OpenAI and vLLM define it.
 
     c_v counts the token in the answer so far: in the text that the logits are conditioned on, which
-    for a draft includes drafts that are not committed yet. r divides by the repetition penalty what
-    is above 0, and multiplies what is below, of tokens of the answer and of the conversation, as
-    its side has it; passages do not count. Tokens that end an answer have no chance before it has
-    `min_tokens`, nor has what the grammar's `mask` does not allow. A row that names no token that
-    it allows takes all of them as equally likely.
+    for a draft includes uncommitted drafts. r divides positive logits by the repetition penalty and
+    multiplies negative ones by it, for tokens of the answer and of the conversation as this side
+    has it; passages do not count. End tokens are excluded before the answer has `min_tokens`, as is
+    everything that the grammar's `mask` does not allow. A row that names no allowed token counts
+    all of them as equally likely.
     """
 
     def __init__(
@@ -50,9 +50,9 @@ class Adjustment:
     def asked(
         cls, sampling: Sampling, conversation: Sequence[int], tokenizer: Tokenizer
     ) -> Self | None:
-        """What a request asks for, None where that changes nothing.
+        """The adjustment a request asks for; None if it changes nothing.
 
-        Raises `InvalidRequestError` for what is no grammar.
+        Raises `InvalidRequestError` for an invalid grammar.
         """
         if not sampling.adjusts:
             return None
@@ -61,11 +61,11 @@ class Adjustment:
 
     @property
     def held(self) -> bool:
-        """Whether the answer is held to a grammar."""
+        """Whether a grammar constrains the answer."""
         return self._mask is not None
 
     def of(self, logits: torch.Tensor, text: Sequence[int]) -> torch.Tensor:
-        """Adjusted logits, float32 [rows, V], after the answer's first tokens, `text`."""
+        """Adjusted logits, float32 [rows, V], after `text`, the answer's first tokens."""
         adjusted = logits.clone()
         said, counts = np.unique(np.array(text, dtype=np.int64), return_counts=True)
         if self._repetition != 1.0:

@@ -1,9 +1,9 @@
-"""A model's chat template: what it renders of a conversation, and where documents stand in that.
+"""A model's chat template: what it renders of a conversation, and where documents go in it.
 
 Without a document the prompt is what the template renders, token for token. A document is a system
-message in front of a conversation that has none, and in the place of the template's own; it stands
-before the client's own instructions in their system message; and where a template has no system
-message it begins the first question.
+message in front of a conversation that has none, replacing the template's own; if the client gives
+a system message, it comes before the client's instructions there; and if a template has no system
+message, it begins the first question.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PLAIN_TEMPLATE = (
     "{% else %}Answer: {{ m.content }}\n{% endif %}"
     "{% endfor %}{% if add_generation_prompt %}Answer:{% endif %}"
 )
-# Stands in for a document while a template is taken apart; a letter run no template rewrites.
+# Stands in for a document while a template is analysed; no template rewrites a run of letters.
 _SENTINEL = "QzDocumentzQ"
 _THINK = "<think>"
 _VARIABLES = re.compile(r"\b(?:enable_thinking|thinking|reasoning_effort)\b")
@@ -38,8 +38,8 @@ _VARIABLES = re.compile(r"\b(?:enable_thinking|thinking|reasoning_effort)\b")
 class Message:
     """One turn of a conversation; `role` is system, user, assistant or tool.
 
-    An assistant's turn may have `calls` of tools and the `reasoning` before it; a tool's answers
-    the call of the id `answers`. `name` is who speaks, if the client says so.
+    An assistant's turn may have tool `calls`, and the `reasoning` before it; a tool's turn answers
+    the call with the id `answers`. `name` is the speaker, if the client gives one.
     """
 
     role: str
@@ -50,7 +50,7 @@ class Message:
     name: str = ""
 
     def described(self) -> dict[str, Any]:
-        """As chat templates take it."""
+        """The turn in the form that chat templates take."""
         turn: dict[str, Any] = {"role": self.role, "content": self.content}
         if self.calls:
             turn["tool_calls"] = [call.described() for call in self.calls]
@@ -65,10 +65,10 @@ class Message:
 
 @dataclass(frozen=True)
 class Rendering:
-    """How a conversation is rendered: with `tools`, and with variables of the template's own.
+    """How to render a conversation: with `tools`, and with the template's own variables.
 
-    `continued`: the last turn is the assistant's, and is gone on with; else the template begins
-    the assistant's next turn where `begun`.
+    `continued`: the last turn is the assistant's, to be continued; else the template begins the
+    assistant's next turn if `begun`.
     """
 
     tools: tuple[Tool, ...] = ()
@@ -79,10 +79,10 @@ class Rendering:
 
 @dataclass(frozen=True)
 class Opening:
-    """Constant tokens around a document, and those that stand there without one.
+    """Constant tokens around a document, and the tokens in their place without one.
 
-    `start` is the text of those without one; `added`: in that is a system message of the
-    template's own.
+    `start` is the text of the tokens without a document; `added`: it contains a system message of
+    the template's own.
     """
 
     before: tuple[int, ...]
@@ -106,9 +106,9 @@ _NO_PLACE = "the model's chat template has no place for a system message or a do
 
 
 class ChatTemplate:
-    """Renders conversations, and knows what stands around a document in front of them.
+    """Renders conversations, and knows what surrounds a document in front of them.
 
-    `lead` are tokens before everything, of a model whose template has none.
+    `lead` are the tokens before everything, for a model without a template.
     """
 
     def __init__(self, backend: Any, encode: Encode, lead: Sequence[int] = ()) -> None:
@@ -120,7 +120,7 @@ class ChatTemplate:
 
     @cached_property
     def form(self) -> Form | None:
-        """How calls of tools are written; None of a template without, or in an unknown form."""
+        """How tool calls are written; None if the template has none, or in an unknown form."""
         try:
             offered = self.render(_QUESTION, Rendering(_CALLING))
             called = self.render(_CALLED, Rendering(_CALLING))
@@ -133,21 +133,21 @@ class ChatTemplate:
 
     @property
     def reasons(self) -> bool:
-        """Whether the model thinks before it answers, between `<think>` and `</think>`."""
+        """Whether the model reasons before it answers, between `<think>` and `</think>`."""
         return _THINK in self._template
 
     @property
     def variables(self) -> frozenset[str]:
-        """Of the variables that switch or measure thinking, those that the template reads."""
+        """The variables the template reads that switch reasoning or set its effort."""
         return frozenset(_VARIABLES.findall(self._template))
 
     def chat(
         self, messages: Sequence[Message], rendering: Rendering | None = None
     ) -> tuple[Begins, list[int]]:
-        """What follows a row, and what the row has to end with.
+        """What a conversation's tokens begin with, and the tokens that follow a row.
 
-        Raises `InvalidRequestError` when the template refuses the messages or the tools,
-        `ConfigurationError` when it has no place for a document.
+        Raises `InvalidRequestError` if the template refuses the messages or the tools,
+        `ConfigurationError` if it has no place for a document.
         """
         rendering = rendering or Rendering()
         text = self._whole(messages, rendering)
@@ -159,15 +159,15 @@ class ChatTemplate:
         tokens = [*self._lead, *self._encode(text)]
         if tuple(tokens[: len(opening.bare)]) == opening.bare:
             return begins, tokens[len(opening.bare) :]
-        # Instructions that begin with a line break share a token with what stands before them.
+        # Instructions that begin with a line break share a token with what precedes them.
         return begins, self._encode(text.removeprefix(opening.start))
 
     def opening(self, begins: Begins) -> Opening:
-        """What stands around a document; a template may write the date there."""
+        """What surrounds a document; a template may write the date there."""
         return self._of_day(begins, date.today())
 
     def render(self, messages: Sequence[Message], rendering: Rendering | None = None) -> str:
-        """The text of a conversation; raises `InvalidRequestError` when the template refuses it."""
+        """The text of a conversation; raises `InvalidRequestError` if the template refuses it."""
         rendering = rendering or Rendering()
         try:
             rendered: str = self._backend.apply_chat_template(
@@ -179,14 +179,14 @@ class ChatTemplate:
                 tokenize=False,
                 **rendering.variables,
             )
-        except Exception as error:  # jinja raises what the template's author chose
+        except Exception as error:  # jinja raises whatever the template's author chose
             raise InvalidRequestError(
                 f"the model's chat template refuses these messages: {error}", param="messages"
             ) from error
         return rendered
 
     def _whole(self, messages: Sequence[Message], rendering: Rendering) -> str:
-        """A conversation; its instructions begin the first question where they may not stand."""
+        """Render a conversation; its instructions go to the first question if they are refused."""
         try:
             return self.render(messages, rendering)
         except InvalidRequestError:
@@ -213,7 +213,7 @@ class ChatTemplate:
         return False
 
     def _opening(self, begins: Begins, day: date) -> Opening:
-        """Taken from what the template renders with a document and without."""
+        """Derived from what the template renders with a document and without."""
         if begins is Begins.TURNS:
             refusal: Exception = ConfigurationError(_NO_PLACE)
             for place in (_as_system, _in_question):
@@ -234,11 +234,11 @@ class ChatTemplate:
         try:
             return self._constant(_as_system, own, tools)
         except (InvalidRequestError, ConfigurationError):
-            # Instructions wander, or are part of the first question.
+            # The template moves instructions, or makes them part of the first question.
             return turns if turns.close else self.opening(Begins.ALL)
 
     def _constant(self, place: Place, own: list[Message], tools: tuple[Tool, ...]) -> Opening:
-        """What stands there in any conversation; raises `ConfigurationError` where it varies."""
+        """What surrounds a document in any conversation; raises `ConfigurationError` if varying."""
         found = {self._between(place, [*own, *talk], tools) for talk in (_QUESTION, _TALK)}
         if len(found) > 1:
             raise ConfigurationError(_NO_PLACE)
@@ -252,7 +252,7 @@ class ChatTemplate:
             raise ConfigurationError(_NO_PLACE)
         before = (*self._lead, *self._encode(start))
         whole, rest = [*self._lead, *self._encode(without)], self._encode(after)
-        # What is behind a document is not cut out of what is before it.
+        # What follows a document is not cut out of what precedes it.
         most = len(whole) - (len(before) if tuple(whole[: len(before)]) == before else 0)
         same = 0
         while same < min(most, len(rest)) and whole[-1 - same] == rest[-1 - same]:
@@ -268,7 +268,7 @@ class ChatTemplate:
         )
 
     def _text_of(self, text: str, tokens: int) -> str:
-        """The text of its first tokens."""
+        """The text of the first `tokens` tokens."""
         offsets = self._backend.backend_tokenizer.encode(text, add_special_tokens=False).offsets
         return text if tokens >= len(offsets) else text[: offsets[tokens][0]]
 
@@ -282,7 +282,7 @@ _BEGINS = {
 
 
 def _as_system(messages: Sequence[Message]) -> list[Message]:
-    """As a system message, with the conversation's own behind it."""
+    """As a system message, followed by the conversation's own instructions."""
     own = _instructions(messages)
     return [_joined("system", [_DOCUMENT, *own]), *messages[len(own) :]]
 

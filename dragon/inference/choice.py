@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from dragon.inference.usual import Usual
 
 CHOSEN = "model.env"
-"""In the data directory: the model that a person has chosen. `.env` and environment count more."""
+"""In the data directory: the user's choice of model. `.env` and the environment override it."""
 
 
 def is_server(model: str) -> bool:
-    """Whether a model is named by the URL of a server."""
+    """Whether `model` is the URL of a model server."""
     return model.startswith(("http://", "https://"))
 
 
 class ModelChoice(BaseModel):
     """A model: a directory, a hub name, a `.gguf` file, or the URL of a model server.
 
-    `tokenizer` is for models that bring none. `model_key` is sent to a server, `model_name` is its
-    model where it has several. `adapter` is a LoRA in a `.gguf` file, for a model in one. `answers`
-    is how it answers, by default as the model says.
+    `tokenizer` is for models without one. `model_key` is sent to a server, `model_name` is its
+    model if it has several. `adapter` is a LoRA in a `.gguf` file, for a model in a `.gguf` file.
+    `answers` is how it answers, by default as the model says.
     """
 
     model: str = str(EMBEDDED_WRITER)
@@ -45,8 +45,8 @@ class ModelChoice(BaseModel):
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     torch_device: str = "cpu"
     threads: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1)
-    # Every answer in forwards of its own, no catch-up, no deadline, no cloud left out: the same
-    # text on any network.
+    # Every answer in its own forwards, no catch-up, no deadline, no cloud dropped: the same text on
+    # any network.
     exact: bool = False
 
     @field_validator("model")
@@ -56,7 +56,7 @@ class ModelChoice(BaseModel):
             parts = urlsplit(model)
             if not parts.hostname or parts.username or parts.query or parts.fragment:
                 raise ValueError("the URL of a model server looks like http://127.0.0.1:8080")
-            _ = parts.port  # raises `ValueError` for a port that is none
+            _ = parts.port  # raises `ValueError` for an invalid port
         return model
 
     @field_validator("model_key")
@@ -91,7 +91,7 @@ class ModelChoice(BaseModel):
         return "lines" if answers is None and taught else answers
 
     def load_tokenizer(self) -> Tokenizer:
-        """The model's tokenizer. Raises `ConfigurationError` when it cannot be loaded."""
+        """The model's tokenizer. Raises `ConfigurationError` if it cannot be loaded."""
         # Imported late: settings are read before anything that takes seconds to import.
         from dragon.inference.tokenizer import Tokenizer
 
@@ -102,9 +102,9 @@ class ModelChoice(BaseModel):
         return Tokenizer.load(self.tokenizer or self.model)
 
     def usual(self, *, quotes: bool) -> Usual:
-        """How it is sampled from where a request does not say; one that quotes is greedy.
+        """The default sampling of the model; greedy for one that quotes.
 
-        Raises `ConfigurationError` where the model's file about it cannot be read.
+        Raises `ConfigurationError` if the model's file of defaults cannot be read.
         """
         from dragon.inference.usual import Usual
 
@@ -113,7 +113,7 @@ class ModelChoice(BaseModel):
         return replace(found, temperature=0.0) if quotes else found
 
     def load(self) -> tuple[Tokenizer, Backend]:
-        """Tokenizer and model. Raises `ConfigurationError` when one cannot be had."""
+        """Tokenizer and model. Raises `ConfigurationError` if either cannot be loaded."""
         tokenizer = self.load_tokenizer()
         if is_server(self.model):
             from dragon.inference.backends.model_server.model import ModelServer
@@ -143,9 +143,9 @@ def load_model(
 ) -> Backend:
     """The model at `path`: a `.gguf` file, else a directory or a hub name for torch.
 
-    Raises `ConfigurationError` when it cannot be loaded.
+    Raises `ConfigurationError` if it cannot be loaded.
     """
-    # Imported late: a process with a .gguf need not import transformers' models, nor the other way.
+    # Imported late: a process with a .gguf does not need transformers' models, nor the reverse.
     if str(path).endswith(".gguf"):
         from dragon.inference.backends.llama_cpp.model import LlamaCpp
 

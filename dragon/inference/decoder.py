@@ -1,4 +1,4 @@
-"""One side's rows of one answer: a document a row, mixed into one distribution a token."""
+"""One side's rows of one answer: a document per row, mixed into one distribution per token."""
 
 from __future__ import annotations
 
@@ -39,15 +39,14 @@ class CutStatistics:
 class Decoder:
     """Rows in slots, all holding the same conversation and the same generated tokens.
 
-    Made anywhere; `acquire`, `prefill` and `release` belong to the engine's thread. The text after
-    the conversation is addressed from 0: the first generated token is token 0. `prefilled` is done
-    once steps can be run, or holds the error that prevents it. It takes room for `limit` tokens, by
-    default for all of the context; `horizon` is how many can be run. If `detailed`, its
+    Made on any thread; `acquire`, `prefill` and `release` belong to the engine's. The text after
+    the conversation is addressed from 0: the first generated token is token 0. `prefilled`
+    completes once steps can run, or holds the error that prevents it. It takes room for `limit`
+    tokens, by default for the whole context; `horizon` is how many can be run. If `detailed`, its
     distributions come with the full ones they were cut from; if `referred`, with those of the last
-    row, which has no part in them unless it is the only one. If `adapted`, the model's adapter has
-    its part in them.
+    row, which is not mixed in unless it is the only one. If `adapted`, the model's adapter is used.
 
-    Raises `ContextLengthError` when the longest row leaves no room for a token.
+    Raises `ContextLengthError` if the longest row leaves no room for a token.
     """
 
     def __init__(
@@ -72,7 +71,7 @@ class Decoder:
         self._detailed = detailed
         self._referred = referred
         self._adapted = adapted
-        # What is held to a grammar is no quote.
+        # An answer held to a grammar is no quote.
         free = adjustment is not None and adjustment.held
         self._quoting = Quoting([() if free else row.quotes for row in rows], model.ends)
         self._grounded = not free and any(row.grounding for row in rows)
@@ -97,7 +96,7 @@ class Decoder:
             self.horizon = min(self.horizon, BLOCK * blocks_of(longest + limit + 1) - longest)
         self.positions = longest + self.horizon
         self.weighting = Weighting([row.relevance for row in rows], rescoring)
-        self.weights = self.weighting.first.rows  # by the question alone
+        self.weights = self.weighting.first.rows  # from the question alone
         self.slots: list[int] = []
         self.prefilled: Future[None] = Future()
         self.statistics = CutStatistics()
@@ -105,7 +104,7 @@ class Decoder:
         self._first: Side | None = None
 
     def require(self, tokens: int) -> None:
-        """Raises `ContextLengthError` when a text of so many tokens cannot be run to its end."""
+        """Raises `ContextLengthError` if a text of this many tokens does not fit."""
         if self.horizon < tokens:
             raise ContextLengthError(
                 f"a text of {tokens} tokens does not fit: after the prompt with its document the "
@@ -114,18 +113,18 @@ class Decoder:
 
     @property
     def fits(self) -> bool:
-        """Whether there are slots for it now, and room in them."""
+        """Whether slots, and room in them, are free for it now."""
         return self._model.cache.fits(len(self._rows), self.positions)
 
     def acquire(self) -> bool:
-        """Take slots with room for all that may be written, if there are."""
+        """Acquire slots with room for everything that may be written; False if there are none."""
         slots = self._model.cache.acquire(len(self._rows), self.positions)
         self.slots = slots or []
         self._model.begin(self.slots, adapted=self._adapted)
         return slots is not None
 
     def release(self) -> None:
-        """Give the slots back."""
+        """Release the slots."""
         self._model.cache.release(self.slots)
         self.slots = []
 
@@ -135,14 +134,14 @@ class Decoder:
             pass
 
     def pieces(self, cancelled: Callable[[], bool] = never) -> Iterator[int]:
-        """The prefill, piece by piece, and the tokens of each: other decoders may run between them.
+        """Prefill piece by piece, yielding each piece's tokens: other decoders may run in between.
 
-        Raises `PreemptedError` once it is `cancelled`.
+        Raises `PreemptedError` once `cancelled`.
         """
         for slot, row in zip(self.slots, self._rows, strict=True):
             yield from fill(self._model, slot, row, self._store, cancelled)
         logits = None
-        # Pieces are the same whatever else goes on: a sum's bits depend on them.
+        # Pieces do not depend on what else runs: a sum's bits depend on them.
         for start in range(0, len(self._conversation), PIECE):
             piece = self._conversation[start : start + PIECE]
             starts = [len(row.tokens) + start for row in self._rows]
@@ -158,9 +157,9 @@ class Decoder:
             self._first = self.mix(logits, 0)
 
     def sides(self, work: Work, logits: torch.Tensor | None) -> list[Side]:
-        """The distributions `work` wants, of its logits float32 [rows, `work.logits`, V].
+        """The distributions that `work` asks for, from its logits float32 [rows, `work.logits`, V].
 
-        What it wants scored is added to `likelihood`.
+        The tokens that it asks to score are added to `likelihood`.
         """
         self.weighting.follow(work.keep, work.tokens)
         steps = [] if logits is None else list(logits.unbind(1))
@@ -182,14 +181,14 @@ class Decoder:
         return self._adjustment.of(logits, self.weighting.text(position))
 
     def mix(self, logits: torch.Tensor, position: int) -> Side:
-        """p^s at a position, of adjusted logits float32 [rows, V], weighted by relevance."""
+        """p^s at a position, from adjusted logits float32 [rows, V], weighted by relevance."""
         weights = self.weighting.at(position)
         if not self._quoting.free:
             logits, weights = self._quoted(logits, weights, position)
         if self._grounded:
             logits = self._held(logits, position)
         whole = logits
-        # Where most of a vocabulary has no name, it takes longer than all else.
+        # Named tokens only: if most of a vocabulary is not named, the rest takes the most time.
         named = None
         if not self._model.full:
             named = np.flatnonzero((logits.numpy() > -np.inf).any(0))
@@ -210,21 +209,22 @@ class Decoder:
     def _quoted(
         self, logits: torch.Tensor, weights: Weights, position: int
     ) -> tuple[torch.Tensor, Weights]:
-        """Only what each row may write, and only the rows that may write anything."""
+        """Restrict rows to the tokens they may write, and weights to rows that may write any."""
         allowed = self._quoting.allowed(self.weighting.text(position))
         able = torch.tensor([each is None or bool(each) for each in allowed])
         quoted = logits.clone()
         for row, tokens in enumerate(allowed):
             if tokens:
                 ids = sorted(tokens)
-                # A token that the model does not name is at most as likely as the last it names.
+                # A token that the model does not name is at most as likely as the least likely
+                # named one.
                 least = logits[row][torch.isfinite(logits[row])].min()
                 quoted[row] = -torch.inf
                 quoted[row, ids] = logits[row, ids].clamp_min(least)
         return quoted, weights.among(able)
 
     def _held(self, logits: torch.Tensor, position: int) -> torch.Tensor:
-        """Only what stands in the sources of each row."""
+        """Restrict each row to tokens grounded in its sources."""
         text = self.weighting.text(position)
         held = logits.clone()
         for number, row in enumerate(self._rows):
@@ -236,7 +236,7 @@ class Decoder:
 
 
 def _cut(probabilities: torch.Tensor, named: Ids | None) -> Cut:
-    """The cut of a distribution, float32 [V], or of the `named` tokens alone, int64 [n], rising."""
+    """The cut of a distribution, float32 [V], or of the `named` tokens, int64 [n], rising."""
     result = cut(probabilities.numpy())
     if named is None:
         return result
@@ -250,9 +250,9 @@ def fill(
     store: KVStore | None,
     cancelled: Callable[[], bool] = never,
 ) -> Iterator[int]:
-    """Let a slot begin with a document: copied if its keys and values are there, else computed.
+    """Begin a slot with a document: copy its keys and values if they are kept, else compute them.
 
-    It is computed alone, hence the same in every answer; in pieces, whose tokens are counted.
+    It is computed alone, hence the same in every answer, and in pieces, whose tokens are yielded.
     """
     if model.kv is not None and row.tokens and not model.kv.holds(slot, row.tokens):
         kept = row.kv or (store.load(row) if store is not None else None)
@@ -273,9 +273,9 @@ def step(
     works: Sequence[Work],
     cancelled: Callable[[], bool] = never,
 ) -> list[list[Side]]:
-    """Run the works of several decoders, all of one number of tokens, in one forward.
+    """Run the works of several decoders, all of the same number of tokens, in one forward.
 
-    Returns the distributions each of them wants. Raises `PreemptedError` once it is `cancelled`.
+    Returns the distributions each of them asks for. Raises `PreemptedError` once `cancelled`.
     """
     length = len(works[0].tokens)
     if length == 0:

@@ -1,4 +1,4 @@
-"""A side's distribution as the model gave it: it describes tokens, and never chooses them."""
+"""A side's full distribution: it describes tokens, and never chooses them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 
 from dragon.sampling.mixture import Side
 
-# Nats that stand for log 0, which JSON cannot carry.
+# Nats that stand for log 0, which JSON cannot represent.
 LOWEST = -1e4
 
 
@@ -16,7 +16,7 @@ LOWEST = -1e4
 class FullDistribution:
     """Log-probabilities before the cut, at temperature 1, float32: of rows [rows, V], mixed [V].
 
-    `log_weights` float32 [rows] are the logarithms of the rows' shares in the mixture.
+    `log_weights` float32 [rows] are the logarithms of the rows' weights in the mixture.
     """
 
     rows: torch.Tensor
@@ -25,7 +25,7 @@ class FullDistribution:
 
     @classmethod
     def of(cls, logits: torch.Tensor, weights: torch.Tensor) -> FullDistribution:
-        """Of logits float32 [rows, V] and the weights of rows float64 [rows], which sum to 1."""
+        """From logits float32 [rows, V] and the rows' weights float64 [rows], which sum to 1."""
         rows = torch.log_softmax(logits, -1).clamp(min=LOWEST)
         log_weights = weights.log().clamp(min=LOWEST).to(rows.dtype)
         return cls(rows, log_weights, torch.logsumexp(rows + log_weights[:, None], 0))
@@ -38,12 +38,12 @@ class FullDistribution:
 
 @dataclass(frozen=True)
 class DetailedSide(Side):
-    """A side's distribution beside the full one that it was cut from, which stays on its side."""
+    """A side's distribution with the full one that it was cut from, which stays on its side."""
 
     full: FullDistribution = field(compare=False)
 
 
 def full_of(side: Side) -> FullDistribution:
-    """What a side's distribution was cut from; only of a decoder that was opened as `detailed`."""
+    """The full distribution of a side; only for a decoder that was opened as `detailed`."""
     assert isinstance(side, DetailedSide), "details were not asked for when this was decoded"
     return side.full

@@ -1,10 +1,11 @@
-"""The engine: one thread that owns the model, and steps every decoder that has work.
+"""The engine: one thread that owns the model and steps every decoder that has work.
 
-Requests reach it through queues, results leave through callbacks on its thread. Each turn frees
-what was closed, runs a piece of one prefill, then all decode steps, those included that have
-arrived meanwhile, then at most one urgent job (embedding a query, say), so that no answer is held
-up for long and nothing starves. Idle jobs, the work of ingestion, fill the remaining time; while
-answers are being written they get a small share of it.
+Requests arrive in queues, results leave through callbacks on its thread. Each turn frees what was
+closed, runs a piece of one prefill, then the queued decode steps, including those that arrived
+meanwhile, then at most one urgent job (embedding a query, say), so that no answer is delayed for
+long and nothing starves. If several callers have steps, they share a turn of limited length. Idle
+jobs, such as ingestion, fill the remaining time; while answers are being written they get a small
+share of it.
 """
 
 from __future__ import annotations
@@ -39,15 +40,15 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 MAX_WAITING = 256
-# Of the last turn's time: what the next one may wait for decoders to share its forward.
+# The fraction of the last turn's time that the next may wait for decoders to share its forward.
 _PATIENCE = 1.0
-# While an answer is being written, this many times what an idle job took goes by before the next
-# one: it delays fewer than one token in twenty.
+# While an answer is being written, idle jobs pause for this many times what the last one took:
+# fewer than one token in twenty is delayed.
 _IDLE_REST = 40
 
 
 class Engine:
-    """Runs decoders of a model. `batching` puts several of them into one forward.
+    """Runs a model's decoders. `batching` puts several of them into one forward.
 
     `store` keeps documents' keys and values; without it every answer computes them.
     """
@@ -62,7 +63,7 @@ class Engine:
         self._changed = threading.Condition()
         self._closing: set[Decoder] = set()
         self._answered: set[Decoder] = set()
-        self._awaited: set[Decoder] = set()  # whose steps need not wake the thread one by one
+        self._awaited: set[Decoder] = set()  # their steps need not wake the thread one by one
         self._prefilling = SharedQueue[tuple[Decoder, Iterator[int]]]()
         self._writing: set[Decoder] = set()
         self._callers: dict[Decoder, Caller] = {}
@@ -74,7 +75,7 @@ class Engine:
 
     @property
     def free_slots(self) -> int:
-        """Slots that are free."""
+        """The number of free slots."""
         return self.model.cache.free
 
     @property
@@ -99,11 +100,11 @@ class Engine:
         adapted: bool = True,
         limit: int | None = None,
     ) -> Decoder:
-        """A decoder of at most `limit` tokens; its future `prefilled` says when it can be run.
+        """Open a decoder of at most `limit` tokens; its future `prefilled` says when it can run.
 
-        It runs with the model's adapter, if there is one and it is to be `adapted`. It waits for
-        slots and for room in them. Raises `ContextLengthError` at once where there never are, and
-        `OverloadedError` when too many wait already.
+        It runs with the model's adapter if there is one and `adapted` is set. It waits for slots
+        and for room in them. Raises `ContextLengthError` at once if they can never suffice, and
+        `OverloadedError` if too many decoders wait already.
         """
         decoder = Decoder(
             self.model,
@@ -149,7 +150,7 @@ class Engine:
         done: Callable[[Outcome], None],
         post: Post = directly,
     ) -> Step:
-        """Queue a step of a prefilled decoder, one at a time each."""
+        """Queue a step of a prefilled decoder, one at a time per decoder."""
         request = Step(decoder, work, done, post)
         with self._changed:
             self._inbox.steps.append(request)
@@ -159,7 +160,7 @@ class Engine:
         return request
 
     def close(self, decoder: Decoder) -> None:
-        """Free a decoder's slots before the next step; what it has under way is abandoned."""
+        """Free a decoder's slots before the next step; its work in progress is abandoned."""
         self._closing.add(decoder)
         with self._changed:
             self._inbox.closed.append(decoder)
@@ -174,7 +175,7 @@ class Engine:
         return future
 
     def submit_idle(self, function: Callable[[], T]) -> Future[T]:
-        """Queue a short job of low priority, which runs when answers leave time for it."""
+        """Queue a short low-priority job, which runs when answers leave time for it."""
         future: Future[T] = Future()
         with self._changed:
             self._inbox.idle.append((function, future))
@@ -182,7 +183,7 @@ class Engine:
         return future
 
     def stop(self) -> None:
-        """End the thread after the step under way, and the model; jobs not begun are cancelled."""
+        """Stop the thread after the current step and free the model; cancel jobs not begun."""
         with self._changed:
             self._inbox.stopping = True
             self._changed.notify()
@@ -221,7 +222,7 @@ class Engine:
 
     @property
     def _answering(self) -> bool:
-        """Whether an answer is being written."""
+        """Whether any answer is being written."""
         return self.free_slots < self.model.cache.slots
 
     def _rest(self) -> float | None:
@@ -233,7 +234,7 @@ class Engine:
     def _gather(self) -> None:
         """Wait for the decoders of the last turn, so that they share a forward again.
 
-        Without this the first to return would have a forward of its own, and the others the next.
+        Otherwise the first to return would get a forward of its own, and the others the next one.
         """
         inbox = self._inbox
         deadline = time.perf_counter() + self._patience
@@ -261,7 +262,7 @@ class Engine:
 
     @property
     def _to_prefill(self) -> bool:
-        """Whether there is a prefill to begin or to go on with."""
+        """Whether a prefill can begin or continue."""
         return bool(self._prefilling) or self._can_open
 
     def _free(self, closed: list[Decoder]) -> None:
@@ -280,7 +281,7 @@ class Engine:
             self._callers.pop(decoder, None)
 
     def _next_steps(self) -> tuple[list[Step], list[Step]]:
-        """The steps of this turn, and those of the next: callers share a turn of limited length."""
+        """This turn's steps and those left for the next: callers share a turn of limited length."""
         return shared(
             self._inbox.steps,
             lambda step: self._caller_of(step.decoder),
@@ -289,7 +290,7 @@ class Engine:
         )
 
     def _caller_of(self, decoder: Decoder) -> Caller:
-        """Who opened it; nobody once it is closed."""
+        """Who opened the decoder; `NOBODY` once it is closed."""
         return self._callers.get(decoder, NOBODY)
 
     def _run_steps(self, steps: list[Step]) -> None:
@@ -308,7 +309,7 @@ class Engine:
             self._turn.add(len(steps), took)
 
     def _run_group(self, group: list[Step]) -> None:
-        group.sort(key=lambda request: request.decoder.slots)  # side by side, in few runs
+        group.sort(key=lambda request: request.decoder.slots)  # adjacent slots, in few runs
 
         def cancelled() -> bool:
             return all(request.stale or request.decoder in self._closing for request in group)
@@ -335,14 +336,14 @@ class Engine:
         deliver([(request, o) for request, o in wanted if request.decoder not in self._closing])
 
     def _prefill(self) -> None:
-        """Begin with the next opening if there is room, and do a piece of what has begun.
+        """Begin the next opening if there is room, and run one piece of a prefill.
 
-        Prefills take turns, so that a short one is soon done beside a long one.
+        Prefills take turns, so that a short one finishes soon beside a long one.
         """
         with self._changed:
             openings = self._inbox.openings
             opened = openings.take() if openings and openings.first().acquire() else None
-        # One that was given up meanwhile is skipped; closing it frees the slots.
+        # Skip one that was given up meanwhile; closing it frees the slots.
         if opened is not None and opened.prefilled.set_running_or_notify_cancel():
             pieces = opened.pieces(lambda: opened in self._closing)
             self._prefilling.put(self._caller_of(opened), (opened, pieces))

@@ -1,6 +1,6 @@
-"""What a service estimates while it runs: its decode delay, the link, the other side, acceptance.
+"""What a service estimates as it runs: its decode delay, the link, the other side, acceptance.
 
-The draft window, the stall limit and the conditions of the scheduler follow from it. No clock in
+The draft window, the stall limit and the scheduler's conditions follow from it. There is no clock
 here: callers measure, and pass times in seconds.
 """
 
@@ -17,11 +17,11 @@ from dragon.sampling.role import Role
 
 # The weight of a new observation.
 _WEIGHT = 0.2
-# The draft window before anything was measured.
+# The draft window before any measurement.
 _FIRST_WINDOW = 8
-# No progress for this long counts as a desync, at least.
+# The least time without progress that counts as a desync.
 _MIN_STALL_S = 1.0
-# Frames from this size on are timed, and only if that takes longer than pings are apart anyway.
+# Frames from this size on are timed, if the extra time exceeds the jitter of pings.
 _BURST_BYTES = 2048
 _BURST_S = 0.002
 _BURST_SHARE = 0.25
@@ -39,20 +39,20 @@ class Estimate:
 
     @property
     def value(self) -> float | None:
-        """The average, or the guess before anything was seen."""
+        """The average, or the guess before the first observation."""
         return self.guess if self.seen is None else self.seen
 
     def add(self, value: float) -> None:
-        """Take in a new observation."""
+        """Add an observation."""
         self.seen = value if self.seen is None else self.seen + _WEIGHT * (value - self.seen)
 
 
 class DecodeDelay:
     """Seconds a decode step takes at a context of t tokens, c(t) = k_a t / k_b + k_c.
 
-    The intercept k_c is the offline profile's and stays; a step of c seconds at t moves k_a towards
-    (c - k_c) t and k_b towards t^2, means both (DRAGON, arXiv 2504.11197, section 5.2,
-    corrected). Without a profile it is a plain moving average.
+    The intercept k_c comes from the offline profile and stays; a step of c seconds at t moves k_a
+    towards (c - k_c) t and k_b towards t^2, both of them means (DRAGON, arXiv 2504.11197, section
+    5.2, corrected). Without a profile it is a plain moving average.
     """
 
     def __init__(self, profile: Profile | None = None) -> None:
@@ -62,7 +62,7 @@ class DecodeDelay:
         self._context = 0
 
     def add(self, seconds: float, context: int) -> None:
-        """Take in a step that ended with `context` tokens in its longest row."""
+        """Add a step that ended with `context` tokens in its longest row."""
         self._recent.add(seconds)
         if self._fit is not None and context > 0:
             self._context = context
@@ -71,7 +71,7 @@ class DecodeDelay:
 
     @property
     def value(self) -> float | None:
-        """Seconds of a step at the context last seen; None before there is anything to go by."""
+        """Seconds of a step at the last context; None before any estimate is possible."""
         if self._fit is None:
             return self._recent.value
         context = self._context or self._fit.shortest
@@ -81,9 +81,9 @@ class DecodeDelay:
 class LinkMeter:
     """Round trip and sending bandwidth of a link, from pings on it.
 
-    The bandwidth is that of a large frame with a ping right behind it: the pong is later than
-    others by the frame's bytes over the bandwidth, and by what the other side took to read it. It
-    is thus a lower bound, and unknown until a frame was large enough to stand out of the pings.
+    Bandwidth is measured with a large frame and a ping right behind it: the pong is delayed by the
+    frame's bytes over the bandwidth, and by the time the other side takes to read it. It is thus a
+    lower bound, and unknown until some frame was large enough to stand out from the pings.
     """
 
     def __init__(self, profile: Profile | None = None) -> None:
@@ -92,14 +92,14 @@ class LinkMeter:
         self.bandwidth = Estimate(profile.sending if profile is not None else None)
         self._numbers = itertools.count()
         self._sent: dict[int, tuple[float, int]] = {}
-        self._burst = -math.inf  # when one was last behind a frame
+        self._burst = -math.inf  # when a ping last followed a frame
 
     def anew(self) -> LinkMeter:
-        """The meter of another connection: nothing was seen of it yet."""
+        """A fresh meter for another connection."""
         return LinkMeter(self._profile)
 
     def ping(self, now: float, behind: int = 0) -> int:
-        """The number of a ping sent now, right behind a frame of so many bytes."""
+        """The number of a ping sent now, right behind a frame of `behind` bytes."""
         number = next(self._numbers)
         self._sent[number] = now, behind
         if behind:
@@ -109,7 +109,7 @@ class LinkMeter:
         return number
 
     def pong(self, number: int, now: float) -> None:
-        """Take in a pong; one that answers no ping is ignored."""
+        """Record a pong; one that answers no ping is ignored."""
         if number not in self._sent:
             return
         sent, behind = self._sent.pop(number)
@@ -121,21 +121,21 @@ class LinkMeter:
                 self.bandwidth.add(behind / extra)
 
     def wants_ping(self, size: int, now: float) -> bool:
-        """Whether a frame of so many bytes is worth a ping behind it: one at a time, and rarely."""
+        """Whether a frame of this size is worth a ping behind it: one at a time, and rarely."""
         if size < _BURST_BYTES or now - self._burst < _BURST_APART_S:
             return False
         return not any(behind for _, behind in self._sent.values())
 
     def oldest(self, now: float) -> float:
-        """When the oldest ping without a pong was sent; `now` when there is none."""
+        """When the oldest unanswered ping was sent; `now` if there is none."""
         return min((sent for sent, _ in self._sent.values()), default=now)
 
 
 def draft_window(rtt_s: float, decode_s: float, remote_s: float = 0.0) -> int:
     """W = ceil((rtt + c + max(c_remote, 2 (c_remote - c))) / c), at most `MAX_WINDOW`.
 
-    That covers a round trip and a step of the remote side; of a much slower one two steps, the one
-    in which it catches up and the next, for which as many drafts must be there again.
+    That covers a round trip and a step of the remote side; for a much slower one two steps: the one
+    in which it catches up and the next, for which as many drafts are needed again.
     """
     remote_s = max(remote_s, 2.0 * (remote_s - decode_s))
     return min(MAX_WINDOW, math.ceil((rtt_s + decode_s + remote_s) / decode_s))
@@ -143,12 +143,12 @@ def draft_window(rtt_s: float, decode_s: float, remote_s: float = 0.0) -> int:
 
 @dataclass(eq=False)
 class Pace:
-    """Everything a service estimates. `decode` is its own side's, `link` the one to the other.
+    """Everything a service estimates. `decode` is for its own side, `link` for the connection.
 
     Another connection brings another `link`.
 
-    Acceptances, 0 to 1, are whichever the mode has: shares of drafts taken in `coupled`, expected
-    ones in `speculative`.
+    Acceptances, 0 to 1, are what the mode provides: shares of accepted drafts in `coupled`,
+    expected ones in `speculative`.
     """
 
     link: LinkMeter
@@ -158,22 +158,22 @@ class Pace:
     accept_cloud: Estimate = field(default_factory=Estimate)
 
     def observe_remote(self, frame: Draft | Correction) -> None:
-        """Take in how long the other side decoded; its first distribution comes of the prefill."""
+        """Record the other side's decode time; its first distribution comes from the prefill."""
         if frame.position > 0 and frame.decode_us > 0:
             self.remote_decode.add(frame.decode_us / 1e6)
 
     def observe_acceptance(self, device: float, cloud: float) -> None:
-        """Take in how likely the drafts of a position were to be accepted, 0 to 1."""
+        """Record how likely the drafts of a position were to be accepted, 0 to 1."""
         self.accept_device.add(device)
         self.accept_cloud.add(cloud)
 
     def window(self, sharing: int = 1) -> int:
-        """How far to draft ahead; a guess before anything was measured.
+        """How far to draft ahead; a guess before any measurement.
 
-        `sharing` is how many answers share the engine. Drafts ahead fill time that is idle, and
-        where others fill it they are in their way: a rejected one costs them its share of a step,
-        and an accepted one saves only what the other side is later. With as many of the one kind as
-        of the other that is not worth it, and no token is drafted before its text is certain.
+        `sharing` is how many answers share the engine. Drafting ahead fills idle time; if other
+        answers fill it, drafts delay them: a rejected draft costs them its share of a step, and an
+        accepted one saves only the other side's lag. With about as many accepted as rejected that
+        does not pay, so no token is drafted before its prefix is certain.
         """
         rtt, decode = self.link.round_trip.value, self.decode.value
         if rtt is None or not decode:
@@ -189,7 +189,7 @@ class Pace:
         return max(_MIN_STALL_S, 4.0 * ((self.link.round_trip.value or 0.0) + slower))
 
     def conditions(self, role: Role) -> Conditions | None:
-        """What the scheduler of a side has to know; None until all of it was measured."""
+        """The scheduler's conditions as `role` sees them; None until all were measured."""
         own, remote, rtt = self.decode.value, self.remote_decode.value, self.link.round_trip.value
         accept = self.accept_device.value, self.accept_cloud.value
         if own is None or remote is None or rtt is None or accept[0] is None or accept[1] is None:
@@ -198,7 +198,7 @@ class Pace:
         return Conditions(device, cloud, rtt, accept[0], accept[1])
 
     def reading(self, name: str) -> float:
-        """One of `READINGS`; NaN while it is not known."""
+        """One of `READINGS`; NaN while unknown."""
         values = {
             "decode_seconds": self.decode.value,
             "remote_decode_seconds": self.remote_decode.value,
@@ -212,7 +212,7 @@ class Pace:
         return math.nan if value is None else value
 
 
-# What a service exports of its pace, and what each of them is.
+# What a service exports of its pace, and what each reading means.
 READINGS = {
     "decode_seconds": "What a decode step of this side takes, estimated.",
     "remote_decode_seconds": "What a decode step of the other side takes, by its frames.",

@@ -1,4 +1,4 @@
-"""Callers take turns: whoever asks for much waits behind himself, not others behind him."""
+"""Callers take turns: a heavy caller waits behind its own requests and does not delay others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Generic, NamedTuple, TypeVar
 T = TypeVar("T")
 
 CALLER: ContextVar[str] = ContextVar("caller", default="")
-"""For whom the current task works: a person's page, an API client, a device at its peer."""
+"""Whom the current task works for: a user's page, an API client, a device at its peer."""
 
 
 @dataclass(frozen=True)
@@ -28,14 +28,14 @@ HOUSEHOLD: ContextVar[Household] = ContextVar("household", default=Household()) 
 
 
 class Caller(NamedTuple):
-    """Whoever waits for the engine."""
+    """Who waits for the engine."""
 
     household: Household
     name: str
 
     @classmethod
     def current(cls) -> Caller:
-        """For whom the current task works."""
+        """Whom the current task works for."""
         return cls(HOUSEHOLD.get(), CALLER.get())
 
 
@@ -44,18 +44,18 @@ LANES = 8
 
 
 def lane_of(caller: str) -> int:
-    """What a peer is told of a caller, so that it lets him have his turn, too."""
+    """A caller's lane, by which a peer gives each caller a turn."""
     return zlib.crc32(caller.encode()) % LANES
 
 
 class FairQueue(Generic[T]):
-    """First come, first served for each caller; the callers that wait are served in turn."""
+    """First come, first served per caller; waiting callers are served in turn."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, deque[T]] = {}  # in the order of their turns
 
     def __len__(self) -> int:
-        """How many items wait."""
+        """The number of waiting items."""
         return sum(map(len, self._waiting.values()))
 
     def of(self, caller: str) -> int:
@@ -71,9 +71,9 @@ class FairQueue(Generic[T]):
         return next(iter(self._waiting.values()))[0]
 
     def take(self, may: Callable[[str], bool] = lambda _: True) -> T:
-        """The next item of the caller whose turn it is, of those that `may` be served.
+        """The next item of the caller whose turn it is, among those that `may` be served.
 
-        Raises `LookupError` where there is none.
+        Raises `LookupError` if there is none.
         """
         for caller, items in self._waiting.items():
             if may(caller):
@@ -85,16 +85,16 @@ class FairQueue(Generic[T]):
         raise LookupError("nothing that may be served waits")
 
     def keep(self, wanted: Callable[[T], bool]) -> None:
-        """Drop what is not wanted any more."""
+        """Drop unwanted items."""
         kept = {caller: deque(filter(wanted, items)) for caller, items in self._waiting.items()}
         self._waiting = {caller: items for caller, items in kept.items() if items}
 
 
 class SharedQueue(Generic[T]):
-    """Households are served in proportion to their weights, and the callers of one in turn.
+    """Serves households in proportion to their weights, and the callers of one in turn.
 
-    Start-time fair queuing: a household's clock advances by 1 / weight an item, the one that is
-    behind is next, and one that had nothing to do has saved nothing up.
+    Start-time fair queuing: each item advances a household's clock by 1 / weight, the household
+    that is behind is next, and an idle one accumulates no credit.
     """
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class SharedQueue(Generic[T]):
         self._now = 0.0
 
     def __len__(self) -> int:
-        """How many items wait."""
+        """The number of waiting items."""
         return sum(map(len, self._waiting.values()))
 
     def put(self, caller: Caller, item: T) -> None:
@@ -124,7 +124,7 @@ class SharedQueue(Generic[T]):
         return self._waiting[self._next()].first()
 
     def take(self) -> T:
-        """The next item of the household whose turn it is; raises `LookupError` without any."""
+        """The next item of the household whose turn it is; raises `LookupError` if none waits."""
         household = self._next()
         self._now = self._clocks[household]
         self._clocks[household] += 1.0 / household.weight
@@ -133,7 +133,7 @@ class SharedQueue(Generic[T]):
         return item
 
     def keep(self, wanted: Callable[[T], bool]) -> None:
-        """Drop what is not wanted any more."""
+        """Drop unwanted items."""
         for queue in self._waiting.values():
             queue.keep(wanted)
         self._drop_empty()
@@ -148,7 +148,7 @@ class SharedQueue(Generic[T]):
 
 
 def due(wanted: Mapping[Household, int]) -> int:
-    """Items of a turn in which every household has its share of what the least wanting one has."""
+    """The items of a turn in which every household gets its share at the least demand."""
     level = min(count / household.weight for household, count in wanted.items())
     return sum(
         min(count, math.ceil(level * household.weight)) for household, count in wanted.items()
@@ -161,11 +161,11 @@ def shared(
     most: int,
     most_of_several: Callable[[int], int] | None = None,
 ) -> tuple[list[T], list[T]]:
-    """At most so many items, and those left over, in order.
+    """At most `most` items, and those left over, in order.
 
-    They are taken from the households in proportion to their weights, and from the callers of one
-    in turn. A caller alone has all of its items served. Several households have no more than
-    `most_of_several`, if given, makes of what is `due` to them.
+    Households get shares in proportion to their weights, and the callers of one take turns. A
+    single caller has all of its items served. Several households get no more than
+    `most_of_several`, if given, makes of the number `due`.
     """
     turns: dict[Caller, int] = {}
     queues: dict[Household, list[tuple[int, int]]] = {}

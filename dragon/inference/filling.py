@@ -1,4 +1,4 @@
-"""How models that write between two texts mark those, by the names of special tokens."""
+"""The special tokens with which models mark texts to write between."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Marks:
-    """What stands before a text, before the one behind it, and before what comes between them.
+    """What precedes a text, the text after the gap, and the text to be written between them.
 
-    One of the `ends` ends that, beside the tokens that end any answer.
+    Besides the usual end tokens, one of `ends` ends that text.
     """
 
     before: str
@@ -42,7 +42,7 @@ SPELLINGS = (
 
 
 def marks_of(vocabulary: Collection[str]) -> Marks | None:
-    """The marks that a model has among the names of its tokens; None where it has none."""
+    """The marks found among a model's token names; None if it has none."""
     for marks in SPELLINGS:
         if all(name in vocabulary for name in (marks.before, marks.behind, marks.between)):
             return replace(marks, ends=tuple(name for name in marks.ends if name in vocabulary))

@@ -1,7 +1,7 @@
 """Answers held to a grammar: which tokens may come next is a function of the text so far.
 
 So both sides of an answer apply the same mask, and drafts roll back with it. Grammars are
-llguidance's: made of a JSON schema, a regular expression, or written in Lark or GBNF. What they may
+llguidance's: made from a JSON schema or a regular expression, or written in Lark or GBNF. Their
 cost is bounded in the library's own steps, since a few lines can describe any amount of work.
 """
 
@@ -25,18 +25,18 @@ from dragon.sampling.params import MAX_GRAMMAR
 if TYPE_CHECKING:
     from llguidance._lib import JsonCompileOptions
 
-# Else a model may fill an answer with white space.
+# Otherwise a model may fill an answer with white space.
 SPACING: JsonCompileOptions = {
     "whitespace_flexible": False,
     "item_separator": ", ",
     "key_separator": ": ",
 }
-_KEPT = 32  # grammars
+_KEPT = 32  # compiled grammars
 _REASON = 300  # characters
-_INNER = ("panicked at", "stack backtrace", "<state>", " 0: ")  # where the library speaks of itself
+_INNER = ("panicked at", "stack backtrace", "<state>", " 0: ")  # the library's internals begin
 
-# By these a mask takes 15 ms at most, and a grammar 0.1 s to be compiled or refused. A large schema
-# (400 objects in an `anyOf`, 2,000 words in an `enum`) needs a tenth of it.
+# With these limits a mask takes 15 ms at most, and compiling or refusing a grammar 0.1 s. A large
+# schema (400 objects in an `anyOf`, 2,000 words in an `enum`) needs a tenth of that.
 _LIMITS = LLParserLimits(
     max_items_in_row=1000,
     initial_lexer_fuel=100_000,
@@ -48,26 +48,26 @@ _LIMITS = LLParserLimits(
 
 
 def of_schema(schema: dict[str, Any] | bool) -> str:
-    """The grammar of what a JSON schema describes. Raises `InvalidRequestError` for none."""
+    """The grammar of a JSON schema. Raises `InvalidRequestError` if it cannot be one."""
     given = {} if schema is True else {"not": {}} if schema is False else schema
     try:
         return LLMatcher.grammar_from_json_schema(given, overrides=SPACING)
-    except (ValueError, RecursionError) as error:  # such as a number that JSON has no place for
+    except (ValueError, RecursionError) as error:  # such as a number that JSON cannot represent
         raise _refusal(str(error)) from error
 
 
 def of_regex(pattern: str) -> str:
-    """The grammar of what a regular expression matches as a whole.
+    """The grammar of a regular expression that must match as a whole.
 
-    Raises `InvalidRequestError` for one that is too long.
+    Raises `InvalidRequestError` if it is too long.
     """
     return LLMatcher.grammar_from_regex(require_short(pattern))
 
 
 def of_text(grammar: str) -> str:
-    """A grammar in Lark's notation, or in that of llama.cpp, GBNF.
+    """A grammar in Lark's notation, or in llama.cpp's GBNF.
 
-    Raises `InvalidRequestError` for what is neither, or too long.
+    Raises `InvalidRequestError` if it is neither, or too long.
     """
     try:
         return LLMatcher.grammar_from_lark(any_to_lark(require_short(grammar)))
@@ -76,7 +76,7 @@ def of_text(grammar: str) -> str:
 
 
 def require_short(text: str) -> str:
-    """The text of a grammar; raises `InvalidRequestError` for one that nobody would read."""
+    """The text of a grammar; raises `InvalidRequestError` if it is too long."""
     if len(text) > MAX_GRAMMAR:
         raise InvalidRequestError(
             f"a grammar or schema may have at most {MAX_GRAMMAR} characters", param="grammar"
@@ -92,7 +92,7 @@ def _refusal(reason: str) -> InvalidRequestError:
 
 
 class Grammars:
-    """Compiles grammars over one tokenizer's tokens, and keeps those used last. Thread-safe."""
+    """Compiles grammars for a tokenizer and caches the most recently used. Thread-safe."""
 
     def __init__(self, tokenizer: str, vocab_size: int, ends: Collection[int]) -> None:
         """`tokenizer` is the text of a `tokenizer.json`, `vocab_size` how many tokens count."""
@@ -103,7 +103,7 @@ class Grammars:
         self._lock = threading.Lock()
 
     def mask(self, grammar: str) -> Mask:
-        """The mask of an answer; raises `InvalidRequestError` for what is no grammar."""
+        """The mask of an answer; raises `InvalidRequestError` for an invalid grammar."""
         with self._lock:
             compiled = self._compiled.get(grammar)
         if compiled is None:
@@ -137,7 +137,7 @@ class Mask:
     def allowed(self, text: Sequence[int]) -> torch.Tensor:
         """Which tokens may follow the text: bool [V].
 
-        A text that is none of the grammar's ends, and so does one that costs too much to go on.
+        A text that violates the grammar may only end, as may one that is too expensive to continue.
         """
         if not self._follow(text):
             return self._only_end
@@ -148,17 +148,17 @@ class Mask:
         return found if bool(found.any()) else self._only_end
 
     def permits(self, text: Sequence[int], token: int) -> bool:
-        """Whether the text keeps to the grammar with this token.
+        """Whether the text still satisfies the grammar with this token.
 
-        It does with all that `allowed` has, which of what is forced has one spelling alone.
+        True for all of `allowed`, which offers only one spelling where the text is forced.
         """
         if token < self._size and self._follow(text) and self._matcher.validate_tokens([token]):
             return True
         return token in self._ends and bool(self.allowed(text)[token])
 
     def _follow(self, text: Sequence[int]) -> bool:
-        """Read the text; False where it is none of the grammar's."""
-        if self._matcher.is_error():  # another text was too much, a draft perhaps
+        """Read the text; False if it violates the grammar."""
+        if self._matcher.is_error():  # another text was too expensive, perhaps a draft
             self._matcher, self._read = self._compiled.deep_copy(), []
         pairs = zip(self._read, text, strict=False)
         same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -1,8 +1,8 @@
-"""Nothing invented: numbers, codes and names of a reply stand in what it is written from.
+"""Nothing invented: a reply's numbers, codes and names must occur in its sources.
 
-Of the likeliest tokens those are left out that would write a word with a figure, or with a capital
-letter in mid-sentence, that no source has. A reply ends when it has said something of them, and at
-a sentence said a second time.
+Of the likeliest tokens, those are excluded that would write a word with a digit, or with a capital
+letter in mid-sentence, that occurs in no source. A reply may end only once it has a word of the
+sources, and ends at a sentence it repeats.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from dragon.inference.tokenizer import Tokenizer
 
 LIKELIEST = 64
-"""Tokens that are looked at; what is less likely is not written."""
+"""Tokens that are considered; less likely ones are never written."""
 
 _NAME = 1.5
-"""How much larger the id of a word in small letters may be than that with a capital, for it to be
-no name: "Yes" opens more sentences than "yes" stands in."""
+"""A capitalised word is no name if the id of its lower-case form is less than this many times its
+own: "Yes" opens more sentences than "yes" occurs in."""
 
 _WORD = re.compile(r"[^\W_]+(?:[.,:/'’-][^\W_]+)*")
 _SENTENCE = re.compile(r"[.!?](?:\s+\[\d+\])*\s+|\n+")
@@ -33,7 +33,7 @@ _CITED = re.compile(r"\[\d*\]?")
 class Grounding:
     """What a row may write: `sources` are the lines before the question, and the question.
 
-    `cited` are the numbers that the lines are cited by.
+    `cited` are the numbers that the lines can be cited by.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Grounding:
 
     @cached_property
     def _known(self) -> frozenset[str]:
-        """The words of the sources, whole and at every joint, in lower case."""
+        """The words of the sources, whole and split at every joint, in lower case."""
         words = set[str]()
         for word in _WORD.findall(self._sources.lower()):
             words.add(word)
@@ -59,7 +59,7 @@ class Grounding:
         return frozenset(words)
 
     def allowed(self, text: Sequence[int], logits: torch.Tensor) -> torch.Tensor:
-        """Tokens, int64 [n], that may follow `text`, of logits float32 [V]: one at least."""
+        """Tokens, int64 [n], at least one, that may follow `text`, given logits float32 [V]."""
         said = self._tokenizer.decode(text)
         if _repeats(said):
             return torch.tensor(self._ends)
@@ -84,10 +84,10 @@ class Grounding:
         return any(word in self._known for word in words)
 
     def _grounded(self, text: str, since: int, *, whole: bool) -> bool:
-        """Whether what a text has from `since` on stands in the sources.
+        """Whether what a text has from `since` on is grounded in the sources.
 
-        Its very last word may be begun, unless the text is `whole`. A word that the other side
-        began otherwise is the other side's.
+        Its last word may be unfinished, unless the text is `whole`. A word that the other side
+        began in an ungrounded way is the other side's responsibility.
         """
         start = text.rfind(" ", 0, max(0, since - 40)) + 1
         for number in _CITED.finditer(text, start):
@@ -113,22 +113,22 @@ class Grounding:
         return True
 
     def _joins(self, word: str) -> bool:
-        """Whether a word with a mark at its end begins one of the sources: "AM-55-"."""
+        """Whether a word that ends in a mark begins one of the sources: "AM-55-"."""
         return not word[-1].isalnum() and any(each.startswith(word.lower()) for each in self._known)
 
     def _may_be(self, word: str, opens: bool, begun: bool) -> bool:
-        """Whether a word, perhaps `begun`, stands in the sources, or need not."""
+        """Whether a word, unfinished if `begun`, is in the sources, or need not be."""
         if any(map(str.isdigit, word)):
             return self._stands(word, begun)
         if not word[0].isupper() or (len(word) == 1 and not begun):
             return True
-        # A sentence begins with a capital: what is no name is a word of small letters, too.
+        # A sentence begins with a capital: a word that is no name also exists in lower case.
         return self._stands(word, begun) or (opens and self._is_common(word, begun))
 
     def _is_common(self, word: str, begun: bool) -> bool:
-        """Whether the vocabulary has a word rather in small letters than as a name.
+        """Whether the vocabulary has a word in lower case rather than as a name.
 
-        Of two tokens the one with the smaller id was met more often.
+        Of two tokens, the one with the smaller id is more frequent.
         """
         small = f" {word.lower()}"
         if begun:
@@ -159,7 +159,7 @@ def _opens_sentence(text: str, at: int) -> bool:
 
 
 def _repeats(text: str) -> bool:
-    """Whether the last whole sentence of a text was said before."""
+    """Whether the last complete sentence of a text occurred before."""
     sentences = [" ".join(_CITED.sub("", each).lower().split()).rstrip(".!? ")
                  for each in _SENTENCE.split(text)]  # fmt: skip
     if text and text.rstrip()[-1:] not in ".!?" and not text.endswith("\n"):

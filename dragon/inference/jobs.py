@@ -25,10 +25,10 @@ Job = tuple[Callable[[], Any], Future[Any]]
 
 @dataclass(frozen=True)
 class Decoded:
-    """The result of a step: a distribution per output, or None if it was abandoned.
+    """The result of a step: one distribution per output, or None if it was abandoned.
 
-    `microseconds` is the time since it was queued, waiting for others included; `log_likelihood` is
-    the decoder's, of the text scored so far.
+    `microseconds` is the time since it was queued, including waiting for others; `log_likelihood`
+    is the decoder's, of the text scored so far.
     """
 
     sides: list[Side] | None
@@ -40,15 +40,15 @@ Outcome = Decoded | DragonError
 
 
 def directly(call: Callable[[], None]) -> None:
-    """The post of a caller that takes results on the engine's thread."""
+    """The `post` of a caller that takes results on the engine's thread."""
     call()
 
 
 @dataclass(eq=False)
 class Step:
-    """A queued decode step. Setting `stale` abandons it between two layers.
+    """A queued decode step. A forward is abandoned between two layers once all its steps are stale.
 
-    `post` carries a call of `done` to the thread that waits for it.
+    `post` runs a call of `done` on the thread that waits for it.
     """
 
     decoder: Decoder
@@ -76,7 +76,7 @@ class Inbox:
 
 
 def deliver(finished: Sequence[tuple[Step, Outcome]]) -> None:
-    """Post the outcomes of steps: one call for all that go to one place.
+    """Post the outcomes of steps, with one call for all that share a `post`.
 
     Waking an event loop for each would take longer than the loop's own work.
     """
@@ -91,5 +91,5 @@ def _finish(finished: list[tuple[Step, Outcome]]) -> None:
     for request, outcome in finished:
         try:
             request.done(outcome)
-        except Exception:  # of one answer, which must not stop the others
+        except Exception:  # one answer's error must not stop the others
             log.exception("an answer failed on its step")

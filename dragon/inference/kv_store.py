@@ -1,7 +1,7 @@
-"""Document KV on disk: what the model makes of documents, kept from one question to the next.
+"""Document KV on disk: what the model computes for documents, kept between questions.
 
-A file a row. Its name tells the document it is from, so that both are deleted together, and all
-that its bits depend on. The files used longest ago make room for new ones.
+One file per row. Its name identifies the document, so that both are deleted together, and
+everything that its bits depend on. The least recently used files make room for new ones.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _SUFFIX = ".kv"
 class KVStore:
     """Keys and values of documents' rows in a directory; safe to use from several threads.
 
-    `access` is the model's, None for one whose keys and values stay inside; `limit` the most bytes
-    that all files take. Without either nothing is kept. No method raises for what is on the disk:
-    what cannot be read is a miss and removed; once something cannot be written, nothing more is.
+    `access` is the model's, None if its keys and values cannot be accessed; `limit` is the most
+    bytes that all files may take. Without either nothing is kept. No method raises for disk errors:
+    a file that cannot be read is a miss and removed; after a failed write nothing more is written.
     """
 
     def __init__(self, directory: Path, access: KVAccess | None, limit: int) -> None:
@@ -39,7 +39,7 @@ class KVStore:
         self._limit = limit if access is not None else 0
         self._lock = threading.Lock()
         self._documents: set[str] | None = None
-        self._sizes: OrderedDict[str, int] = OrderedDict()  # used longest ago first
+        self._sizes: OrderedDict[str, int] = OrderedDict()  # least recently used first
         self._total = 0
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -50,16 +50,16 @@ class KVStore:
         for stat, name in sorted(found, key=lambda each: each[0].st_mtime):
             self._note(name, stat.st_size)
             if not name.endswith(_SUFFIX):
-                self._remove(name)  # half of a file, left by a kill
+                self._remove(name)  # a partial file, left by a kill
         self._make_room(0)
 
     @classmethod
     def of(cls, model: Backend, directory: Path, limit: int) -> KVStore:
-        """That of a model."""
+        """The store of a model."""
         return cls(directory, model.kv, limit)
 
     def wants(self, row: Row) -> bool:
-        """Whether a row is to be kept and is not yet: only documents' are."""
+        """Whether a row should be kept and is not yet: only rows of documents are."""
         welcome = self._documents is None or _digest(row.document) in self._documents
         return (
             bool(row.document)
@@ -69,7 +69,7 @@ class KVStore:
         )
 
     def load(self, row: Row) -> KV | None:
-        """What is kept of a row."""
+        """The keys and values kept for a row."""
         if self._access is None:
             return None
         name = self._name(row)
@@ -89,7 +89,7 @@ class KVStore:
             return kv
 
     def save(self, row: Row, kv: KV) -> None:
-        """Keep a row, unless its document has been forgotten meanwhile."""
+        """Keep a row, unless its document was forgotten meanwhile."""
         name = self._name(row)
         with self._lock:
             if not self.wants(row):
@@ -112,7 +112,7 @@ class KVStore:
                 self._note(name, len(data))
 
     def restrict(self, documents: Iterable[str]) -> None:
-        """Keep rows of these documents only; what there is of others is removed."""
+        """Keep rows of these documents only; those of others are removed."""
         with self._lock:
             self._documents = {_digest(document) for document in documents}
             for name in list(self._sizes):
@@ -120,13 +120,13 @@ class KVStore:
                     self._remove(name)
 
     def admit(self, document: str) -> None:
-        """Keep this document's rows, too."""
+        """Keep rows of this document, too."""
         with self._lock:
             if self._documents is not None:
                 self._documents.add(_digest(document))
 
     def forget(self, document: str) -> None:
-        """Remove all rows of a document, and keep none of an answer that still holds some."""
+        """Remove all rows of a document, and accept none from answers that still hold some."""
         with self._lock:
             if self._documents is not None:
                 self._documents.discard(_digest(document))
@@ -160,7 +160,7 @@ def _digest(document: str) -> str:
 
 
 def _checked(path: Path) -> bytes:
-    """What a file holds behind its head; raises `ValueError` where that is of something else."""
+    """A file's content after its header; raises `ValueError` if the header does not match."""
     head, _, data = path.read_bytes().partition(b"\n")
     if head != _head(path.name, data):
         raise ValueError("its checksum or its name is another")
@@ -168,5 +168,5 @@ def _checked(path: Path) -> bytes:
 
 
 def _head(name: str, data: bytes) -> bytes:
-    """What tells that a file is whole and in its place; a stray bit would change answers."""
+    """Shows that a file is complete and in its place; a flipped bit would change answers."""
     return f"dragon {zlib.crc32(data):08x} {name}".encode()

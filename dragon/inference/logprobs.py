@@ -1,8 +1,8 @@
 """Per-token log-probabilities in the mixture of both sides, from what the device holds.
 
-They are of eta p^device + (1 - eta) p^cloud at temperature 1: the device's own distribution is
-whole, the cloud's as it came, cut to its nucleus. So every token has a value, and nothing has to be
-asked for.
+They are those of eta p^device + (1 - eta) p^cloud at temperature 1: the device's own distribution
+is complete, the cloud's as received, cut to its nucleus. So every token has a value, and no request
+is needed.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Estimated:
 
 
 def alone(full: FullDistribution, token: int, top: int) -> Estimated:
-    """A token that one side has written alone."""
+    """The estimate of a token that one side wrote alone."""
     return Estimated(float(full.mixed[token]), likeliest(full.mixed, top), 0.0)
 
 
 def estimate(settled: Settled, top: int) -> Estimated:
-    """A token of the device's text, with its `top` likeliest alternatives."""
+    """The estimate of a token of the device's text, with its `top` likeliest alternatives."""
     full, token = full_of(settled.own), settled.token
     if settled.remote is None:
         return alone(full, token, top)
@@ -51,16 +51,16 @@ def estimate(settled: Settled, top: int) -> Estimated:
 
 
 def likeliest(logprobs: torch.Tensor, top: int) -> tuple[tuple[int, float], ...]:
-    """The likeliest tokens and their log-probabilities, of float32 [V]."""
+    """The likeliest tokens and their log-probabilities, from float32 [V]."""
     values, ids = torch.topk(logprobs, min(top, len(logprobs)))
     return tuple(zip(ids.tolist(), values.tolist(), strict=True))
 
 
 def distance(settled: Settled) -> float | None:
-    """The total variation between the two sides as they were mixed, 0 to 1."""
+    """The total variation between the two sides as mixed, 0 to 1; None if there is one side."""
     return None if settled.remote is None else total_variation(settled.own, settled.remote)
 
 
 def log(weight: float) -> float:
-    """The natural logarithm of a weight, which may be 0."""
+    """The natural logarithm of a weight; `LOWEST` for 0."""
     return math.log(weight) if weight > 0.0 else LOWEST

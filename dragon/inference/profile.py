@@ -1,4 +1,4 @@
-"""What `dragon profile` has measured on this machine: the services' first estimates."""
+"""What `dragon profile` measured on this machine: the services' first estimates."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class DecodeFit(BaseModel):
         return cls(k_a=k_a, k_b=float((t * t).mean()), k_c=k_c, shortest=int(t.min()))
 
     def at(self, context: int) -> float:
-        """Seconds at a context of so many tokens."""
+        """Seconds at a context of this many tokens."""
         return self.k_a * context / self.k_b + self.k_c
 
 
 class Profile(BaseModel):
-    """Decode delays of one model here, and the link to the peer as this machine sees it.
+    """Decode delays of one model here, and the link to the peer as seen from this machine.
 
-    Bandwidths in bytes a second; what could not be measured is None.
+    Bandwidths are in bytes per second; what could not be measured is None.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -56,7 +56,7 @@ class Profile(BaseModel):
 
     @classmethod
     def read(cls, data_dir: Path, model: str) -> Profile | None:
-        """The profile in a data directory; None if there is none, or one of another model."""
+        """The profile in a data directory; None if there is none, or it is of another model."""
         try:
             profile = cls.model_validate_json((data_dir / FILE).read_bytes())
         except FileNotFoundError:
@@ -67,7 +67,7 @@ class Profile(BaseModel):
         return profile if profile.model == model else None
 
     def table(self, longest: int) -> dict[str, str]:
-        """What people read; decode delays at the shortest and the longest context decoded."""
+        """A table for people; decode delays at the shortest and the longest measured context."""
         rates = {"bandwidth to the peer": self.sending, "bandwidth from the peer": self.receiving}
         steps = f"decode step, {self.rows} rows"
         return {

@@ -12,7 +12,7 @@ from dragon.inference.rows import Row
 from dragon.protocol.messages import Work
 
 CHUNK_TOKENS = 64
-# Contexts beyond are not decoded to but follow from the line.
+# Longer contexts are not measured but extrapolated by the fitted line.
 _MAX_STEPS = 192
 _RUNS = 3
 _WARM_UP = 3
@@ -21,7 +21,7 @@ _WARM_UP = 3
 def decode_delays(
     model: Backend, rows: int, *, steps: int = _MAX_STEPS, seed: int = 0
 ) -> tuple[list[int], list[float]]:
-    """Contexts, in tokens, and the seconds of a step that ends there, in the mean over runs.
+    """Contexts, in tokens, and the seconds of a step that ends there, averaged over runs.
 
     Rows of random tokens stand for documents; they are prefilled, then decoded with random tokens
     until the context or `steps` ends.

@@ -1,9 +1,9 @@
-"""Exact quotes: a row of a quoting model writes sentences of its own passage, whole, and no others.
+"""Exact quotes: a row of a quoting model writes whole sentences of its own passage, no others.
 
-The answer so far is quotes of one side's rows, with a space in between, the last perhaps still
-being written. A row may go on with a token that continues one of its own quotes, begin another
-that the answer does not have, or end the answer after a whole one. A row that can do none of these
-has no say: it is the other side's quote.
+The answer so far consists of quotes of one side's rows, separated by spaces, the last perhaps
+unfinished. A row may continue one of its own quotes, begin one that the answer does not have, or
+end the answer after a complete one. A row that can do none of these has no say: the quote is the
+other side's.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ Tokens = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Quote:
-    """A quote as an answer begins with it, and as it stands behind another one."""
+    """A quote's tokens at the beginning of an answer, and after another quote."""
 
     first: Tokens
     later: Tokens
 
 
 class Quoting:
-    """What the rows of a side may write: `quotes` holds those of each row; `ends` end an answer.
+    """What the rows of a side may write: `quotes` are those of each row, `ends` the end tokens.
 
     A row without quotes writes freely.
     """
@@ -39,7 +39,7 @@ class Quoting:
         return not any(self._quotes)
 
     def allowed(self, text: Sequence[int]) -> list[frozenset[int] | None]:
-        """The tokens that each row may write after `text`; None where it writes freely."""
+        """The tokens that each row may write after `text`; None if it writes freely."""
         following: list[set[int]] = [set() for _ in self._quotes]
         for used, rest in self._readings(tuple(text), frozenset()):
             for quotes, tokens in zip(self._quotes, following, strict=True):
@@ -57,7 +57,7 @@ class Quoting:
     def _readings(
         self, text: Tokens, used: frozenset[Quote]
     ) -> Iterator[tuple[frozenset[Quote], Tokens]]:
-        """Whole quotes that the text may begin with, and what it has behind them."""
+        """Sets of complete quotes that the text may begin with, and what follows them."""
         yield used, text
         for quote in {each for quotes in self._quotes for each in quotes} - used:
             spelt = quote.later if used else quote.first

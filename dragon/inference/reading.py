@@ -1,4 +1,4 @@
-"""What an answer is made of: reasoning before it, what is said, and what is called."""
+"""The parts of an answer: reasoning before it, text, and calls."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ BEGIN, END = "<think>", "</think>"
 
 @dataclass(frozen=True)
 class Reading:
-    """How an answer is read: calls in their `form`, if there are any, and reasoning before it.
+    """How to read an answer: calls in their `form`, if any, and reasoning before it.
 
-    A model that `reasons` may think first; where it has `begun`, the prompt ends in its thoughts.
+    A model that `reasons` may think first; if it has `begun`, the prompt ends inside its reasoning.
     """
 
     form: Form | None = None
@@ -24,7 +24,7 @@ class Reading:
 
 
 PLAIN = Reading()
-"""All of an answer is what is said."""
+"""The whole answer is text."""
 
 
 @dataclass(frozen=True)
@@ -40,15 +40,15 @@ class Said:
 
 
 class _At(Enum):
-    START = auto()  # it may begin to think
-    THOUGHT_START = auto()  # white space is left out
+    START = auto()  # it may begin to reason
+    THOUGHT_START = auto()  # leading white space is dropped
     THOUGHT = auto()
-    TEXT_START = auto()  # white space behind its thoughts is left out
+    TEXT_START = auto()  # white space after the reasoning is dropped
     TEXT = auto()
 
 
 class AnswerReader:
-    """Reads the text of an answer as it comes."""
+    """Parses the text of an answer as it comes."""
 
     def __init__(self, reading: Reading) -> None:
         self._calls = None if reading.form is None else CallReader(reading.form)
@@ -58,7 +58,7 @@ class AnswerReader:
             self._at = _At.THOUGHT_START if reading.begun else _At.START
 
     def push(self, text: str) -> Said:
-        """What is certain with this text."""
+        """What has become certain with this text."""
         said, reasoning = self._split(text, last=False)
         if self._calls is None:
             return Said(said, (), reasoning)
@@ -66,7 +66,7 @@ class AnswerReader:
         return Said(text, calls, reasoning)
 
     def finish(self) -> Said:
-        """What was held back; a call that was cut off is text."""
+        """What was held back; a call that was cut off counts as text."""
         said, reasoning = self._split("", last=True)
         if self._calls is None:
             return Said(said, (), reasoning)
@@ -75,7 +75,7 @@ class AnswerReader:
         return Said(text + rest, [*calls, *more], reasoning)
 
     def _split(self, text: str, *, last: bool) -> tuple[str, str]:
-        """What is said or called, and what is thought."""
+        """Separate text and calls from reasoning."""
         text, self._held = self._held + text, ""
         reasoning = ""
         if self._at is _At.START:
@@ -96,7 +96,7 @@ class AnswerReader:
                 self._at = _At.TEXT_START
                 reasoning = reasoning.rstrip()
             elif not last:
-                # White space belongs to it if more of it follows.
+                # White space is part of the reasoning if more of it follows.
                 kept = len(reasoning[: len(reasoning) - _overlap(reasoning)].rstrip())
                 reasoning, self._held = reasoning[:kept], reasoning[kept:]
             else:
@@ -107,13 +107,13 @@ class AnswerReader:
 
 
 def _overlap(text: str) -> int:
-    """How many characters at its end may begin the end of thoughts."""
+    """How many characters at the end may begin the end tag of reasoning."""
     most = min(len(text), len(END) - 1)
     return next((n for n in range(most, 0, -1) if text.endswith(END[:n])), 0)
 
 
 def read(text: str, reading: Reading) -> Said:
-    """What a whole answer says, calls and thought before."""
+    """The text, calls and reasoning of a complete answer."""
     reader = AnswerReader(reading)
     first, rest = reader.push(text), reader.finish()
     return Said(

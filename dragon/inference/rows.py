@@ -1,4 +1,4 @@
-"""What stands before the conversation in one row of a side, and what follows it."""
+"""What precedes the conversation in a row of one side, and what follows it."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from dragon.inference.quotes import Quote
 
 
 class Begins(StrEnum):
-    """What a conversation's tokens go on from: that stands in the row, before or behind a document.
+    """What a conversation's tokens begin with: it decides what surrounds a document in the row.
 
-    Both sides make the same rows of it.
+    Both sides build the same rows from it.
     """
 
-    TURNS = "turns"  # turns alone: a document is a system message, or begins the first question
-    SYSTEM = "system"  # the client's own instructions, which a document stands before
-    TOOLS = "tools"  # tools, and no instructions
+    TURNS = "turns"  # turns only: a document is a system message, or begins the first question
+    SYSTEM = "system"  # the client's own instructions, after the document
+    TOOLS = "tools"  # tools, without instructions
     BOTH = "both"
-    ALL = "all"  # anything: the template has all of it in some other order
+    ALL = "all"  # everything: the template has some other order
 
 
 @dataclass(frozen=True)
 class Row:
-    """What stands before the conversation in one row, and how relevant it is, in nats.
+    """What precedes the conversation in one row, and how relevant it is, in nats.
 
-    `document` is the id of the document it is from: its keys and values may be kept for as long as
-    that document is. `kv` is given when another side with the same model has computed them; as
-    `KV.pack` made it. `vector` float32 [dim] is its document's embedding, which re-scoring needs.
-    `quotes` are all that may be written in it, `grounding` what its words have to stand in.
+    `document` is the id of its document: its keys and values may be kept as long as that document
+    is. `kv`, in the form of `KV.pack`, is given if another side with the same model has computed
+    it. `vector` float32 [dim] is its document's embedding, which re-scoring needs. `quotes` are all
+    that may be written in it, `grounding` what its words must be grounded in.
     """
 
     tokens: tuple[int, ...]

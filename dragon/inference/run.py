@@ -1,7 +1,7 @@
 """One side's part in an answer: its session, its decoder, and the engine's steps between them.
 
-Everything here happens on the event loop on which the run was made. The results of one turn of the
-engine, of all runs of a service, come with one wake-up of that loop.
+Everything here happens on the event loop on which the run was made. The results of one engine turn,
+for all runs of a service, arrive with one wake-up of that loop.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ P = ParamSpec("P")
 
 
 class Run(ABC, Generic[Item]):
-    """A session with its decoder, read as one async iterator of what the run has produced.
+    """A session with its decoder, read as one async iterator of what the run produces.
 
-    The iterator ends with the run, or raises the `DragonError` that ended it. What comes from
-    outside comes by method calls (`receive`); a run never calls its owner.
+    The iterator ends with the run, or raises the `DragonError` that ended it. Input comes by method
+    calls (`receive`); a run never calls its owner.
     """
 
     def __init__(self, session: Session, engine: Engine, pace: Pace) -> None:
@@ -70,7 +70,7 @@ class Run(ABC, Generic[Item]):
         referred: bool = False,
         adapted: bool = True,
     ) -> Decoder:
-        """Have the engine prefill these rows; decoding begins once it has.
+        """Have the engine prefill these rows; decoding begins when it is done.
 
         Raises `ContextLengthError` and `OverloadedError` as `Engine.open` does.
         """
@@ -88,14 +88,14 @@ class Run(ABC, Generic[Item]):
         return decoder
 
     def receive(self, message: SessionMessage) -> None:
-        """Take a message of the other side's session."""
+        """Handle a message of the other side's session."""
         self._guarded(self.session.receive, message)
 
     def advance(self) -> None:
-        """Hand out what the session has produced, and give the decoder its next work."""
+        """Publish what the session has produced, and give the decoder its next work."""
         if self._closed:
             return
-        # Tokens first: an answer that they end has nothing more to send.
+        # Tokens first: an answer that ends with them has nothing more to send.
         settled = self.session.take_settled()
         if tokens := self.session.take_commits():
             self._commit(tokens, settled)
@@ -127,7 +127,7 @@ class Run(ABC, Generic[Item]):
 
     @abstractmethod
     def _commit(self, tokens: list[int], settled: list[Settled]) -> None:
-        """Take tokens that are final on this side, and what they were drawn from."""
+        """Handle tokens that are final on this side, and what they were drawn from."""
 
     def _fail(self, error: DragonError) -> None:
         """End the run with an error."""
@@ -162,7 +162,7 @@ class Run(ABC, Generic[Item]):
         )
 
     def _guarded(self, change: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
-        """Change the session and advance; a fault in either ends this run, and no other."""
+        """Change the session and advance; an error in either ends this run only."""
         try:
             change(*args, **kwargs)
             self.advance()

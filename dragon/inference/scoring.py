@@ -1,7 +1,7 @@
 """Scoring given tokens: how likely a text is in the full mixture, position by position.
 
-Both sides run the text in their rows, many tokens in a forward. The cloud sends its full
-distributions, and the device mixes them with its own as it does for tokens that are drawn.
+Both sides run the text in their rows, many tokens per forward. The cloud sends its full
+distributions, and the device mixes them with its own as it does for drawn tokens.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from dragon.inference.logprobs import Estimated, alone, likeliest, log
 from dragon.protocol.messages import Work
 from dragon.sampling.mixture import ETA_ONE, LOG_H_LIMIT, Side, device_weight
 
-# Of one forward: other answers wait for it, and its distributions take memory.
+# Per forward: other answers wait for it, and its distributions take memory.
 MAX_TOKENS = 128
 _MAX_BYTES = 32 << 20
-# Positions the cloud may be ahead of what the device has taken.
+# How many positions the cloud may be ahead of the device.
 CREDIT = 8
-# A log-probability may be above 0 by its rounding.
+# Rounding may raise a log-probability above 0 by this much.
 _ROUNDING = 1e-3
 
 
 @dataclass(frozen=True)
 class Scored:
-    """A given token: as `Estimated`, with the shares of either side's rows and their distance."""
+    """A given token: its `Estimated`, the shares of both sides' rows, and the sides' distance."""
 
     estimated: Estimated
     own: tuple[float, ...]
@@ -45,25 +45,25 @@ class Scored:
 
 @dataclass(frozen=True, eq=False)
 class CloudScore:
-    """The cloud's part of a position: log h, its rows' shares in the token, and all tokens."""
+    """The cloud's part of a position: log h, its rows' shares in the token, log-probabilities."""
 
     log_h: int
     shares: tuple[float, ...]
     logprobs: torch.Tensor  # float32 [V]
 
     def pack(self) -> bytes:
-        """As the link carries it: all float32, little-endian."""
+        """Encoded for the link: all float32, little-endian."""
         head = np.array([self.log_h, *self.shares], "<f4")
         return head.tobytes() + self.logprobs.numpy().astype("<f4").tobytes()
 
     @staticmethod
     def size(rows: int, vocab_size: int) -> int:
-        """Bytes of what `pack` makes."""
+        """Bytes that `pack` makes."""
         return 4 * (1 + rows + vocab_size)
 
     @classmethod
     def unpack(cls, data: bytes, rows: int) -> CloudScore:
-        """What `pack` made; raises `FrameError` for what no model computes."""
+        """The inverse of `pack`; raises `FrameError` for what no model computes."""
         values = np.frombuffer(data, "<f4")
         log_h, shares, logprobs = values[0], values[1 : 1 + rows], values[1 + rows :]
         if not bool(np.isfinite(values).all()) or float(logprobs.max()) > _ROUNDING:
@@ -74,14 +74,14 @@ class CloudScore:
 
     @classmethod
     def of(cls, side: Side, token: int) -> CloudScore:
-        """Of a distribution and the token that stands there."""
+        """From a distribution and the token at its position."""
         full = full_of(side)
         return cls(side.log_h, tuple(full.shares(token)), full.mixed)
 
 
 def works(text: Sequence[int], size: int) -> Iterator[Work]:
-    """Works whose distributions are those of each token of `text`, at most `size` in a forward."""
-    fed = tuple(text[:-1])  # nothing comes after the last one
+    """Works that yield the distribution of each token of `text`, at most `size` per forward."""
+    fed = tuple(text[:-1])  # nothing follows the last one
     first = fed[:size]
     yield Work(0, first, len(first) + 1, 0)
     for start in range(size, len(fed), size):
@@ -90,7 +90,7 @@ def works(text: Sequence[int], size: int) -> Iterator[Work]:
 
 
 def forward_size(model: Backend, rows: int) -> int:
-    """How many tokens are scored in one forward."""
+    """How many tokens to score in one forward."""
     return max(1, min(MAX_TOKENS, _MAX_BYTES // (4 * model.vocab_size * (2 * rows + 1))))
 
 

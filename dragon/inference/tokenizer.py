@@ -1,4 +1,4 @@
-"""Text at the edge of the engine: tokens, conversations, prompts with a document, streamed text."""
+"""Text at the edge of the engine: tokens, conversations, prompts with a document, streams."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ from dragon.inference.tools import Form, Tool
 
 _REPLACEMENT = "\ufffd"
 _LONG = 1 << 14  # characters
-_APART = "☺"  # which nothing is joined with
+_APART = "☺"  # never merged with a neighbour
 _BYTES = {character: byte for byte, character in bytes_to_unicode().items()}
 
 
 @dataclass(frozen=True)
 class Chat:
-    """Tokens of a conversation, and what they begin with: that says which rows they follow."""
+    """Tokens of a conversation, and what they begin with: that decides which rows they follow."""
 
     tokens: list[int]
     begins: Begins
 
 
 class Tokenizer:
-    """A Hugging Face tokenizer with what the engine needs of it.
+    """A Hugging Face tokenizer with what the engine needs.
 
-    A row of the engine is a constant prefix, a document, and the conversation behind it: with a
-    chat template the document begins the system message, or the first question, so that its
-    tokens come first and its KV can be kept.
+    A row of the engine is a constant prefix, a document, and the conversation after it: with a chat
+    template the document begins the system message, or the first question, so that its tokens come
+    first and its KV can be kept.
     """
 
     def __init__(self, backend: Any, size: int | None = None) -> None:
-        """`size` is how many tokens the model has, where the tokenizer may have more."""
+        """`size` is the model's number of tokens, if the tokenizer may have more."""
         self._backend = backend
         self._size = len(backend) if size is None else min(size, len(backend))
-        # Its own copy: whether special tokens are parsed is state that other threads would share.
+        # Its own copy: whether special tokens are parsed is state that threads would share.
         self._plain = tokenizers.Tokenizer.from_str(backend.backend_tokenizer.to_str())
         self._plain.encode_special_tokens = True
         self._plain.no_truncation()
@@ -63,7 +63,7 @@ class Tokenizer:
     def load(cls, path: str | Path) -> Tokenizer:
         """Load from a directory or its `tokenizer.json`, a hub name or a `.gguf` file.
 
-        Raises `ConfigurationError` when it cannot.
+        Raises `ConfigurationError` on failure.
         """
         if str(path).endswith(".gguf"):
             return cls(*tokenizer_of(Path(path)))
@@ -71,21 +71,23 @@ class Tokenizer:
         try:
             backend = AutoTokenizer.from_pretrained(str(folder))
         except (OSError, ValueError) as error:
-            raise ConfigurationError(f"no tokenizer loads from {path}: {error}") from error
+            raise ConfigurationError(
+                f"no tokenizer could be loaded from {path}: {error}"
+            ) from error
         if not backend.is_fast:
             raise ConfigurationError(f"the tokenizer in {path} has no tokenizer.json")
         return cls(backend)
 
     @cached_property
     def vocab_size(self) -> int:
-        """Number of token ids, special ones included, padding at the end left out."""
+        """Number of token ids, special ones included, padding at the end excluded."""
         size = self._size
         while self._backend.convert_ids_to_tokens(size - 1) == f"[PAD{size - 1}]":
             size -= 1
         return size
 
     def mask(self, grammar: str) -> Mask:
-        """What an answer's grammar allows; raises `InvalidRequestError` for what is none.
+        """The mask of an answer's grammar; raises `InvalidRequestError` for an invalid one.
 
         The first one takes a second with a large vocabulary.
         """
@@ -93,13 +95,13 @@ class Tokenizer:
 
     @cached_property
     def _grammars(self) -> Grammars:
-        # The tokens of `convert_ids_to_tokens`: with those that only the configuration adds.
+        # The tokens of `convert_ids_to_tokens`, including those only the configuration adds.
         core = self._backend.backend_tokenizer.to_str()
         return Grammars(core, self.vocab_size, self.end_ids)
 
     @cached_property
     def end_ids(self) -> frozenset[int]:
-        """Tokens that end an answer."""
+        """End tokens."""
         ids = {self._backend.eos_token_id}
         ids |= {
             self._backend.convert_tokens_to_ids(token)
@@ -110,10 +112,10 @@ class Tokenizer:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Names what each token stands for, and which end a text; alike on both sides or no link.
+        """Identifies each token's meaning and the end tokens; must match on both sides of a link.
 
-        The same whether a `tokenizer.json` or a `.gguf` file says it. How text is cut into tokens
-        and what a template puts around it are not in it: what crosses are tokens.
+        It does not depend on whether they come from a `tokenizer.json` or a `.gguf` file. How text
+        is tokenized and what a template adds are not part of it: only tokens cross the link.
         """
         digest = hashlib.sha256(repr(sorted(self.end_ids)).encode())
         for token in range(self.vocab_size):
@@ -122,26 +124,26 @@ class Tokenizer:
         return digest.hexdigest()[:32]
 
     def encode(self, text: str) -> list[int]:
-        """Tokens of plain text; special tokens in it are not recognised as such."""
+        """Tokens of plain text; special tokens in it are not recognised."""
         if len(text) < _LONG:
             ids: list[int] = self._plain.encode(text, add_special_tokens=False).ids
-        else:  # only a batch lets other threads run meanwhile
+        else:  # only a batch releases the interpreter lock
             ids = self._plain.encode_batch([text], add_special_tokens=False)[0].ids
         return ids
 
     def read(self, text: str) -> list[int]:
-        """Tokens of a text in which special tokens are named; none are added at its ends."""
+        """Tokens of a text that may name special tokens; none are added at its ends."""
         if len(text) < _LONG:
             ids: list[int] = self._backend.encode(text, add_special_tokens=False)
-        else:  # only a batch lets other threads run meanwhile
+        else:  # only a batch releases the interpreter lock
             core = self._backend.backend_tokenizer
             ids = core.encode_batch([text], add_special_tokens=False)[0].ids
         return ids
 
     def around(self, before: Sequence[int], behind: str) -> list[int]:
-        """Tokens of a text and of the one behind it, so marked that what is between is written.
+        """Tokens of a text and the one after a gap, marked so that the model fills the gap.
 
-        Raises `InvalidRequestError` where the model has no marks for that.
+        Raises `InvalidRequestError` if the model has no marks for that.
         """
         if (marks := self._marks) is None:
             raise InvalidRequestError(
@@ -165,32 +167,32 @@ class Tokenizer:
         return marks_of(self._backend.get_vocab())
 
     def _going_on(self, text: str) -> list[int]:
-        """Tokens of a text behind another, without the space that SentencePiece puts before one."""
+        """Tokens of a text after another, without the space that SentencePiece prepends."""
         if self.byte_level:
             return self.read(text)
         return self.read(_APART + text)[len(self.read(_APART)) :]
 
     @cached_property
     def longest_token(self) -> int:
-        """The most characters that one token stands for."""
+        """The most characters of a single token."""
         return max(map(len, self._backend.get_vocab()))
 
     def least_tokens(self, characters: int) -> int:
-        """How many tokens a text of this length has at least."""
+        """The least number of tokens of a text of this length."""
         return -(-characters // self.longest_token)
 
     def framed(self, ids: Sequence[int]) -> list[int]:
-        """Tokens of a plain text with the special tokens that the model wants around it."""
+        """Tokens of plain text with the model's special tokens around it."""
         start, end = self._specials
         return [*start, *ids, *end]
 
     def decode(self, ids: Sequence[int], *, special: bool = False) -> str:
-        """Text of tokens, special ones left out unless `special`."""
+        """Text of tokens, without special ones unless `special`."""
         text: str = self._plain.decode(list(ids), skip_special_tokens=not special)
         return text
 
     def piece(self, token: int) -> bytes:
-        """The bytes of one token, which need not be whole characters; of a special one its name."""
+        """The bytes of one token, perhaps parts of characters; of a special token its name."""
         piece: str = self._backend.convert_ids_to_tokens(token)
         if token in self._backend.added_tokens_decoder:
             return piece.encode()
@@ -201,18 +203,18 @@ class Tokenizer:
         return piece.replace("\u2581", " ").encode()
 
     def name(self, token: int) -> str:
-        """What the vocabulary calls a token."""
+        """The vocabulary's name of a token."""
         name: str = self._backend.convert_ids_to_tokens(token)
         return name
 
     @cached_property
     def byte_level(self) -> bool:
-        """Whether pieces are spelt in a letter a byte, as GPT-2's are."""
+        """Whether pieces are spelt with one letter per byte, as GPT-2's are."""
         return "ByteLevel" in str(self._backend.backend_tokenizer.decoder)
 
     @cached_property
     def by_text(self) -> dict[str, int]:
-        """Tokens by the text they stand for; without those that share it or are no whole text."""
+        """Tokens by their text; without those that share it or are not whole characters."""
         pieces = [self.piece(token) for token in range(self.vocab_size)]
         shared = {piece for piece, count in Counter(pieces).items() if count > 1}
         found = {}
@@ -223,9 +225,9 @@ class Tokenizer:
         return found
 
     def text_of(self, ids: Sequence[int]) -> str | None:
-        """The text that is cut into exactly these tokens, special ones included, if there is one.
+        """The text that tokenizes to exactly these tokens, special ones included, if there is one.
 
-        Special tokens that the tokenizer itself puts at the beginning are not in it.
+        Special tokens that the tokenizer itself adds at the beginning are not in it.
         """
         start = self._specials[0]
         if list(ids[: len(start)]) != start:
@@ -234,7 +236,7 @@ class Tokenizer:
         return text if self.parsed(text) == list(ids) else None
 
     def parsed(self, text: str) -> list[int]:
-        """Tokens of a text as a model server reads it: special ones by name, and at its ends."""
+        """Tokens of a text as a model server reads it: special ones by name and at its ends."""
         ids: list[int] = self._backend(text)["input_ids"]
         return ids
 
@@ -245,22 +247,22 @@ class Tokenizer:
 
     @property
     def chats(self) -> bool:
-        """Whether it has a chat template; without one chats are put in plain text."""
+        """Whether it has a chat template; without one, chats are rendered as plain text."""
         return self._backend.chat_template is not None
 
     @property
     def call_form(self) -> Form | None:
-        """How the chat template writes calls of tools; None where it knows none, or another way."""
+        """How the chat template writes tool calls; None if it has none, or in an unknown form."""
         return self._template.form
 
     @property
     def reasons(self) -> bool:
-        """Whether the model thinks before it answers, between `<think>` and `</think>`."""
+        """Whether the model reasons before it answers, between `<think>` and `</think>`."""
         return self._template.reasons
 
     @property
     def variables(self) -> frozenset[str]:
-        """Which variables of the chat template switch or measure thinking."""
+        """The chat template's variables that switch reasoning or set its effort."""
         return self._template.variables
 
     def conversation(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> list[int]:
@@ -268,9 +270,9 @@ class Tokenizer:
         return self.chat(messages, Rendering(tuple(tools))).tokens
 
     def chat(self, messages: Sequence[Message], rendering: Rendering | None = None) -> Chat:
-        """A conversation as the model's chat template has it, behind what stands in a row.
+        """A conversation as the chat template renders it, after what is in a row.
 
-        Raises `InvalidRequestError` when the template refuses the messages or the tools.
+        Raises `InvalidRequestError` if the template refuses the messages or the tools.
         """
         if not messages:
             raise InvalidRequestError("messages must not be empty", param="messages")
@@ -280,7 +282,7 @@ class Tokenizer:
     def document_row(
         self, document: str, *, raw: bool = False, begins: Begins = Begins.TURNS
     ) -> list[int]:
-        """Tokens of `[constant prefix][document]`, before a conversation that `begins` so.
+        """Tokens of `[constant prefix][document]`, before a conversation with these `begins`.
 
         `raw`: before a prompt without a template.
         """
@@ -289,7 +291,7 @@ class Tokenizer:
         return [*opening.before, *self.encode(document), *close]
 
     def bare_row(self, *, raw: bool = False, begins: Begins = Begins.TURNS) -> list[int]:
-        """Tokens in front of a conversation when there is no document."""
+        """Tokens before a conversation without a document."""
         return list(self._start if raw else self._template.opening(begins).bare)
 
     @cached_property
@@ -302,10 +304,10 @@ class Tokenizer:
 
 
 class TextStream:
-    """Turns tokens into text as they come, never inside a character, with stop strings cut out.
+    """Turns tokens into text as they come, never inside a character, and cuts out stop strings.
 
-    A byte-level token may end in the middle of a UTF-8 character, and a stop string may be spread
-    over several tokens: text is held back until neither can change it any more.
+    A byte-level token may end inside a UTF-8 character, and a stop string may span several tokens:
+    text is held back until neither can change it any more.
     """
 
     def __init__(
@@ -316,32 +318,32 @@ class TextStream:
         with_stop: bool = False,
         special: bool = False,
     ) -> None:
-        """`with_stop`: what ends the text is part of it; `special`: so are special tokens."""
+        """`with_stop`: include the stop string in the text; `special`: include special tokens."""
         self._tokenizer = tokenizer
         self._with_stop = with_stop
         self._special = special
         self._stop = tuple(stop)
         self._pending: list[int] = []  # tokens not yet turned into text
-        self._context: list[int] = []  # the tokens before, since spacing depends on them
+        self._context: list[int] = []  # the tokens before: spacing depends on them
         self._held = ""  # text that may be the beginning of a stop string
         self.stopped = False
-        self.met: str | None = None  # the stop string that has ended it
+        self.met: str | None = None  # the stop string that ended it
 
     def push(self, tokens: Sequence[int]) -> str:
-        """Text that has become final with these tokens; empty once a stop string was met."""
+        """Text that has become final with these tokens; empty once a stop string was found."""
         if self.stopped:
             return ""
         self._pending.extend(tokens)
         return self._release(self._decode(final=False), final=False)
 
     def stop(self) -> str:
-        """End the text here; what was still held back."""
+        """End the text here; return what was held back."""
         text = self.finish()
         self.stopped = True
         return text
 
     def finish(self) -> str:
-        """What was still held back; an incomplete character ends as U+FFFD."""
+        """Return what was held back; an incomplete character becomes U+FFFD."""
         if self.stopped:
             return ""
         return self._release(self._decode(final=True), final=True)
@@ -357,7 +359,7 @@ class TextStream:
 
     def _release(self, text: str, *, final: bool) -> str:
         text = self._held + text
-        # The stop string that is complete first, however the tokens that brought it are cut.
+        # The stop string that completes first, however the tokens divide it.
         found = [(text.index(s) + len(s), text.index(s), s) for s in self._stop if s in text]
         if found:
             end, start, self.met = min(found)

@@ -1,4 +1,4 @@
-"""Tools that a model may call: how its chat template writes calls, and how they are read back."""
+"""Tools that a model may call: how its chat template writes calls, and how to parse them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from dragon.inference.grammar import SPACING
 
 MAX_CALLS = 8
-"""Calls of one answer that is made to call."""
+"""The most calls of one answer that is forced to call."""
 
 _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
 _BETWEEN = "; \t\r\n"  # calls
@@ -27,7 +27,7 @@ class Tool:
     parameters: dict[str, Any] = field(default_factory=lambda: _NO_PARAMETERS, hash=False)
 
     def described(self) -> dict[str, Any]:
-        """As chat templates take it."""
+        """In the form that chat templates take."""
         function: dict[str, Any] = {"name": self.name, "parameters": self.parameters}
         if self.description:
             function["description"] = self.description
@@ -36,35 +36,35 @@ class Tool:
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A call of a tool; `arguments` are the text of a JSON object."""
+    """A call of a tool; `arguments` is the text of a JSON object."""
 
     name: str
     arguments: str
     id: str = field(default_factory=lambda: f"call_{secrets.token_hex(12)}")
 
     def described(self) -> dict[str, Any]:
-        """As chat templates take it; raises `ValueError` where the arguments are no JSON."""
+        """In the form that chat templates take; raises `ValueError` if `arguments` is not JSON."""
         function = {"name": self.name, "arguments": json.loads(self.arguments)}
         return {"id": self.id, "type": "function", "function": function}
 
 
 @dataclass(frozen=True)
 class Form:
-    """How a family of models writes a call: around it, and what it names the arguments."""
+    """How a family of models writes a call: what surrounds it, and the name of its arguments."""
 
     begin: str
     end: str
     arguments: str
 
     def grammar(self, tools: Sequence[Tool], *, parallel: bool) -> str:
-        """The grammar of an answer that calls one of the tools, or several times."""
+        """The grammar of an answer that calls one of the tools, several times if `parallel`."""
         more = f' ("\\n" call){{0,{MAX_CALLS - 1}}}' if parallel and self.begin else ""
         names = " | ".join(f"call_{number}" for number in range(len(tools)))
         rules = ["%llguidance {}", f"start: call{more}", f"call: {names}"]
         for number, tool in enumerate(tools):
-            # Each schema has a root of its own, which its references are of.
+            # Each schema has its own root, so that its references resolve.
             before = f'{self.begin}{{"name": {json.dumps(tool.name)}, "{self.arguments}": '
-            # Nothing is made up that is not described.
+            # Allow only described arguments.
             closed = {"additionalProperties": False} if "properties" in tool.parameters else {}
             schema = json.dumps(
                 {"type": "object", **closed, **tool.parameters, "x-guidance": SPACING}
@@ -77,7 +77,7 @@ class Form:
         return "\n".join(rules)
 
     def calls(self, text: str) -> list[ToolCall]:
-        """The calls that a text is, one behind the other; none where it is anything else."""
+        """The calls that a text consists of, one after another; none if it is anything else."""
         calls: list[ToolCall] = []
         while rest := text.lstrip(_BETWEEN):
             try:
@@ -95,21 +95,21 @@ class Form:
 
 
 HERMES = Form("<tool_call>\n", "\n</tool_call>", "arguments")
-"""Of Qwen's and Hermes' models."""
+"""Used by Qwen's and Hermes' models."""
 
 LLAMA = Form("", "", "parameters")
-"""Of Llama 3: the call is all of the answer."""
+"""Used by Llama 3: the call is the whole answer."""
 
 
 def form_of(rendered: str) -> Form | None:
-    """The form in which a template has written a call, None where it is not known."""
+    """The form in which a template writes calls, None if unknown."""
     if HERMES.begin.strip() in rendered:
         return HERMES
     return LLAMA if f'"{LLAMA.arguments}":' in rendered else None
 
 
 class CallReader:
-    """Reads the text of an answer as it comes: what is said, and what is called."""
+    """Parses the text of an answer as it comes, into text and calls."""
 
     def __init__(self, form: Form) -> None:
         self._form = form
@@ -118,10 +118,10 @@ class CallReader:
         self._inside = False
 
     def push(self, text: str) -> tuple[str, list[ToolCall]]:
-        """The text that is certain to be said, and the calls that are whole."""
+        """The text that is certain not to be a call, and the calls that are complete."""
         self._held += text
         if not self._begin:
-            # All of it is a call or none of it.
+            # The whole answer is a call, or none of it.
             return self._take(0 if self._held.lstrip()[:1] in ("", "{") else len(self._held)), []
         said = ""
         calls: list[ToolCall] = []
@@ -142,7 +142,7 @@ class CallReader:
             self._inside = False
 
     def finish(self) -> tuple[str, list[ToolCall]]:
-        """What was held back; a call that was cut off is text."""
+        """What was held back; a call that was cut off counts as text."""
         rest = self._take(len(self._held))
         if not self._begin:
             calls = self._form.calls(rest)
@@ -157,7 +157,7 @@ class CallReader:
         return taken
 
     def _certain(self) -> int:
-        """How many characters of what is held cannot belong to the beginning of a call."""
+        """How many of the held characters cannot belong to the beginning of a call."""
         text = self._held
         most = min(len(text), len(self._begin) - 1)
         begun = next((n for n in range(most, 0, -1) if text.endswith(self._begin[:n])), 0)
@@ -165,7 +165,7 @@ class CallReader:
 
 
 def read(text: str, form: Form) -> tuple[str, list[ToolCall]]:
-    """What a whole answer says, and what it calls."""
+    """The text and the calls of a complete answer."""
     reader = CallReader(form)
     said, calls = reader.push(text)
     rest, last = reader.finish()

@@ -1,4 +1,4 @@
-"""How a model is sampled from where a request does not say: its `generation_config.json`."""
+"""A model's default sampling, from its `generation_config.json`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dragon.errors import ConfigurationError
 from dragon.sampling.params import MAX_COUNT, MAX_REPETITION, MAX_TEMPERATURE, MIN_REPETITION
 
 _FILE = "generation_config.json"
-# The least and the most of what a request may ask for.
+# The range that a request may ask for.
 _RANGES = {
     "temperature": (0.0, MAX_TEMPERATURE),
     "top_p": (1e-6, 1.0),
@@ -24,7 +24,7 @@ _RANGES = {
 
 @dataclass(frozen=True)
 class Usual:
-    """Sampling parameters of a model; a `temperature` of None is one that is not named."""
+    """Default sampling parameters of a model; `temperature` is None if it names none."""
 
     temperature: float | None = None
     top_p: float = 1.0
@@ -34,9 +34,9 @@ class Usual:
 
     @classmethod
     def of(cls, model: str) -> Usual:
-        """Of a directory or a hub name; nothing is usual for a model without the file.
+        """Of a directory or a hub name; the neutral defaults if the model has no such file.
 
-        Raises `ConfigurationError` where the file is not one.
+        Raises `ConfigurationError` if the file is invalid.
         """
         path = _path(model)
         if path is None:

@@ -1,8 +1,8 @@
 """How much each row of a side counts, position by position.
 
-Relevance is that of the question, or re-scored on the running text at every position t with
-t mod m = 0, for t to t + m - 1 (the dynamic weights of DRAGON, arXiv 2504.11197). Either way it is
-a function of the text before t alone, and rolls back with it.
+Relevance is that of the question, or re-scored on the running text at every position t with t mod m
+= 0, for t to t + m - 1 (the dynamic weights of DRAGON, arXiv 2504.11197). Either way it is a
+function of the text before t alone, and rolls back with it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dragon.sampling.mixture import LOG_H_LIMIT, fixed_log_h
 
 @dataclass(frozen=True)
 class Rescoring:
-    """Every how many positions relevance is re-scored, and how: text so far to nats a row."""
+    """How often, in positions, relevance is re-scored, and how: from the text so far to nats."""
 
     every: int
     relevance: Callable[[Sequence[int]], Sequence[float]]
@@ -38,7 +38,7 @@ class Weights:
         return cls(torch.softmax(nats, 0), fixed_log_h(float(torch.logsumexp(nats, 0))))
 
     def among(self, able: torch.Tensor) -> Weights:
-        """Without the rows that are not `able`, bool [rows]; where none is, without a say."""
+        """Without the rows that are not `able`, bool [rows]; if none is, with no say."""
         rows = torch.where(able, self.rows, 0.0)
         kept = float(rows.sum())
         if kept == 0.0:
@@ -48,17 +48,17 @@ class Weights:
 
 
 class Weighting:
-    """The weights of a side's rows along one text. `at` runs the re-scoring, on first need."""
+    """The weights of a side's rows along one text. `at` re-scores when first needed."""
 
     def __init__(self, relevance: Sequence[float], rescoring: Rescoring | None) -> None:
         self.first = Weights.of(relevance)
         self._rescoring = rescoring
         self._text: list[int] = []
-        self._rescored: dict[int, Weights] = {}  # by the position they hold from
+        self._rescored: dict[int, Weights] = {}  # by the position they apply from
 
     @property
     def length(self) -> int:
-        """Tokens of the text."""
+        """The number of tokens of the text."""
         return len(self._text)
 
     def text(self, position: int) -> Sequence[int]:
@@ -66,13 +66,13 @@ class Weighting:
         return self._text[:position]
 
     def follow(self, keep: int, tokens: Sequence[int]) -> None:
-        """The text is now its first `keep` tokens and `tokens`."""
+        """The text is now its first `keep` tokens followed by `tokens`."""
         self._text[keep:] = tokens
         for position in [p for p in self._rescored if p > keep]:
             del self._rescored[position]
 
     def at(self, position: int) -> Weights:
-        """Of the distribution after the first `position` tokens."""
+        """The weights of the distribution after the first `position` tokens."""
         if self._rescoring is None or position < self._rescoring.every:
             return self.first
         since = position - position % self._rescoring.every

@@ -1,11 +1,11 @@
-"""How the built-in model is asked: the words that its adapter was trained with."""
+"""How the built-in model is prompted: the words that its adapter was trained with."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 ALONE = "Rewrite the last question so that it stands alone."
-"""Before a conversation whose last question is to be understood without it."""
+"""Before a conversation whose last question is to be rewritten to stand alone."""
 
 EVERYDAY = "You are DRAGON, a friendly assistant on the user's own computer. Reply briefly."
 """Before a message that needs no document."""
@@ -14,7 +14,7 @@ _LINES = "Answer the question briefly from these lines and cite the line."
 
 
 def lines_prompt(lines: Sequence[tuple[str, str]], first: int) -> str:
-    """What stands before a question: lines, each with what it stands under, from number `first`."""
+    """The prompt before a question: lines, each with its heading, numbered from `first`."""
     numbered = [
         f"[{number}] {context} > {text}" if context else f"[{number}] {text}"
         for number, (context, text) in enumerate(lines, first)

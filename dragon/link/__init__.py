@@ -1,1 +1,1 @@
-"""What the two sides say to each other: messages and their bytes."""
+"""What the two sides say to each other: messages and their encoding."""

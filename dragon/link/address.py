@@ -1,4 +1,4 @@
-"""Where a peer is reached, and by which certificate it is known."""
+"""Where a peer is reached, and which certificate identifies it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.parse import urldefrag, urlsplit
 from dragon.keys import is_loopback
 
 LINK_PATH = "/v1/link"
-"""Where a peer takes devices, and what a URL without a path means."""
+"""Where a peer accepts devices; the default path of a URL without one."""
 
 _PIN = "sha256="
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -19,23 +19,23 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class PeerAddress:
-    """A URL to connect to. `pin` is the SHA-256 of the certificate that is taken there, hex.
+    """A URL to connect to. `pin` is the SHA-256 of the only certificate accepted there, in hex.
 
-    Without one, certificates are checked as browsers do.
+    Without a pin, certificates are checked as browsers do.
     """
 
     url: str
     pin: str = ""
 
     def tls(self) -> ssl.SSLContext | None:
-        """How the connection is encrypted; None where it is not."""
+        """The TLS context of the connection; None if it is not encrypted."""
         if not self.url.startswith("wss:"):
             return None
         return _Pinned.to(self.pin) if self.pin else ssl.create_default_context()
 
 
 def addresses(setting: str) -> tuple[PeerAddress, ...]:
-    """The peers of a comma-separated list; raises `ValueError` for one that is not safe."""
+    """The peers of a comma-separated list; raises `ValueError` if one is malformed or not safe."""
     found = tuple(_address(each.strip()) for each in setting.split(",") if each.strip())
     if not found:
         raise ValueError("must look like wss://peer.example/v1/link")
@@ -43,7 +43,7 @@ def addresses(setting: str) -> tuple[PeerAddress, ...]:
 
 
 def fingerprint(certificate: bytes) -> str:
-    """What a certificate, DER, is pinned by."""
+    """The fingerprint a certificate, in DER, is pinned by."""
     return hashlib.sha256(certificate).hexdigest()
 
 
@@ -68,7 +68,7 @@ def _address(text: str) -> PeerAddress:
 
 
 def _require_pinned(connection: ssl.SSLObject | ssl.SSLSocket) -> None:
-    """Raises `SSLCertVerificationError` for another certificate, before anything was sent."""
+    """Raises `SSLCertVerificationError` for another certificate, before anything is sent."""
     found = fingerprint(connection.getpeercert(binary_form=True) or b"")
     context = connection.context
     assert isinstance(context, _Pinned)
@@ -91,7 +91,7 @@ class _PinnedSocket(ssl.SSLSocket):
 
 
 class _Pinned(ssl.SSLContext):
-    """Takes one certificate, whoever has signed it and whatever it says."""
+    """Accepts one certificate, whoever signed it and whatever it says."""
 
     sslobject_class = _PinnedObject
     sslsocket_class = _PinnedSocket

@@ -1,6 +1,6 @@
-"""Several binary frames in one WebSocket message: what one turn of the engine made of many answers.
+"""Several binary frames in one WebSocket message: one engine turn's output of many answers.
 
-A message has a head, a mask and a wake-up of its own on either side, which cost more than a frame.
+Each message costs a header, a mask and a wake-up on either side, which is more than a frame costs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Protocol
 from dragon.errors import FrameError
 from dragon.link.kinds import BinaryKind
 
-# From so many bytes on a message is long enough: its first frame arrives no sooner than its last.
+# A message of this many bytes is long enough: with more, its first frame would arrive later.
 _ENOUGH = 32 * 1024
 MAX_BYTES = 128 * 1024
 _BUNDLE = bytes([BinaryKind.BUNDLE])
@@ -20,17 +20,17 @@ _LENGTH = struct.Struct("<I")
 
 
 class Waiting(Protocol):
-    """A queue of frames, such as `asyncio`'s."""
+    """A queue of frames, such as `asyncio.Queue`."""
 
     def empty(self) -> bool:
-        """Whether there is none."""
+        """Whether the queue is empty."""
 
     def get_nowait(self) -> str | bytes:
-        """The next one."""
+        """The next frame."""
 
 
 def take(first: str | bytes, waiting: Waiting) -> list[str | bytes]:
-    """A frame, and those that wait behind it, as far as one message has room for them."""
+    """A frame and those waiting behind it, as many as fit in one message."""
     frames = [first]
     size = len(first)
     while size < _ENOUGH and not waiting.empty():
@@ -40,7 +40,7 @@ def take(first: str | bytes, waiting: Waiting) -> list[str | bytes]:
 
 
 def messages(frames: Iterable[str | bytes]) -> Iterator[str | bytes]:
-    """The messages that carry frames, in their order. Bulk data is long enough without company."""
+    """The messages that carry the frames, in order. Bulk data is long enough to go alone."""
     small: list[bytes] = []
     for frame in frames:
         if isinstance(frame, bytes) and frame[0] != BinaryKind.BULK:
@@ -60,7 +60,7 @@ def _joined(frames: Sequence[bytes]) -> Sequence[bytes]:
 
 
 def split(message: str | bytes) -> Sequence[str | bytes]:
-    """The frames of a message; raises `FrameError` for a bundle that is none."""
+    """The frames of a message; raises `FrameError` for a malformed bundle."""
     if isinstance(message, str) or message[:1] != _BUNDLE:
         return (message,)
     if len(message) > MAX_BYTES:

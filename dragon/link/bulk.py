@@ -1,7 +1,7 @@
 """Bulk data as binary frames: document KV, full distributions.
 
-The frames of a stream come in order and together are what their sender has made, one piece after
-another. How much that is, the receiver knows.
+The frames of a stream arrive in order; joined, they are the data that the sender made, one piece
+after another. The receiver knows its size.
 """
 
 from __future__ import annotations

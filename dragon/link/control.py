@@ -1,6 +1,6 @@
-"""Control messages of the link, beside those of a session: JSON, validated on arrival.
+"""Control messages of the link, apart from those of a session: JSON, validated on arrival.
 
-`Hello` is the first message each way. Who sends what is in `dragon.link.registry`.
+`Hello` is the first message each way. `dragon.link.registry` says who sends what.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_CONTROL_BYTES = 1 << 20
 MAX_QUERY = 4096
 MAX_PROBE = 1 << 18
 MAX_RETRY_S = 24 * 60 * 60
-_LONGEST = 1000  # characters that a fault says
+_LONGEST = 1000  # the most characters of a fault
 
 Text = Annotated[str, Field(max_length=64 * 1024)]
 Number = Annotated[int, Field(ge=0, lt=1 << 63)]
@@ -32,7 +32,7 @@ Value = Annotated[str, Field(max_length=_LONGEST)] | Number
 
 
 class Control(BaseModel):
-    """Base of all control messages: nothing unknown, nothing coerced, nothing changed later."""
+    """Base of all control messages: no unknown fields, no coercion, immutable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
@@ -40,7 +40,8 @@ class Control(BaseModel):
 class Hello(Control):
     """Who is speaking, and the fingerprints of what both sides must share.
 
-    Another version's hello may have other fields: it is read nevertheless, to be told apart.
+    Another version's hello may have other fields; it is parsed all the same, so that the version
+    can be compared.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
@@ -53,10 +54,10 @@ class Hello(Control):
 
 
 class Asking(Control):
-    """What the cloud needs to have rows like the device's: documents, prompt, sampling.
+    """What the cloud needs to build rows like the device's: documents, prompt, sampling.
 
-    Only documents take part that answer the query or, where it is not `judged` since it is no
-    question, that may go on with a text.
+    Only documents that answer the query take part or, if it is not `judged` because it is no
+    question, those that may continue a text.
     """
 
     conversation: Tokens
@@ -77,8 +78,8 @@ class Asking(Control):
 class Open(Asking):
     """Begin an answer. With `joint` false it is a rejoin: wait for `join`.
 
-    With `details` its drafts come with the shares of its rows. Answers of a device's callers that
-    differ in `lane` take turns at the peer.
+    With `details` the drafts come with the shares of the cloud's rows. A device's callers with
+    different `lane`s take turns at the peer.
     """
 
     mode: Mode
@@ -108,8 +109,8 @@ class PublicDocument(Control):
 class Ready(Control):
     """The cloud has found its documents; `horizon` is how many tokens its context takes.
 
-    `log_h` is how relevant its documents are to the question, as in a draft. `unsearched` is of how
-    many parts its corpus was searched without.
+    `log_h` is how relevant its documents are to the question, as in a draft. `unsearched` is how
+    many parts of its corpus were not searched.
     """
 
     documents: Annotated[tuple[PublicDocument, ...], Field(max_length=32)]
@@ -119,7 +120,7 @@ class Ready(Control):
 
 
 class Fetch(Control):
-    """Send documents instead of taking part; with `weights`, also the KV that model makes of them.
+    """Send documents instead of taking part; with `weights`, also the KV that model computes.
 
     `weights` is `LanguageModel.weights`; `raw` says which kind of row the KV is for.
     """
@@ -131,7 +132,7 @@ class Fetch(Control):
 
 
 class Fetched(Control):
-    """The documents asked for; their KV follows in binary frames, in this order."""
+    """The requested documents; their KV follows in binary frames, in this order."""
 
     documents: Annotated[tuple[PublicDocument, ...], Field(max_length=32)]
 
@@ -152,14 +153,14 @@ class ScoreText(Asking):
 
 
 class Scoring(Control):
-    """The cloud scores with these documents, in so many rows; its distributions follow, binary."""
+    """The cloud scores with these documents in `rows` rows; binary distributions follow."""
 
     documents: Annotated[tuple[PublicDocument, ...], Field(max_length=32)]
     rows: Annotated[int, Field(ge=1, le=32)]
 
 
 class ScoreTaken(Control):
-    """The device has taken one more distribution: the cloud may send another."""
+    """The device has taken one more distribution, so the cloud may send another."""
 
 
 class Close(Control):
@@ -169,11 +170,11 @@ class Close(Control):
 
 
 class Fault(Control):
-    """Something failed: of a stream only that answer is lost, of the link all of it.
+    """Something failed. On a stream only that answer is lost, on the link all of them are.
 
     The message is English; code and values are those of a `Localizable`, if it is one. With
-    `retry_s` a stream was turned away for want of room, and may be asked for again after so many
-    seconds. Another version's fault is read, too: it says which one.
+    `retry_s` a stream was refused for lack of room; the device may ask again after that many
+    seconds. A fault of another version is parsed, too: it says which version that is.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
@@ -185,7 +186,7 @@ class Fault(Control):
 
     @classmethod
     def of(cls, error: DragonError) -> Fault:
-        """The fault that an error is to the other side."""
+        """The fault that reports an error to the other side."""
         message, code = error.message, error.code
         values: dict[str, str | int] = {}
         if isinstance(message, Localizable):
@@ -197,7 +198,7 @@ class Fault(Control):
 
     @property
     def reason(self) -> Localizable:
-        """What is said of it; a code that a reader does not know is left in English."""
+        """The reason to show; a code that a reader does not know stays in English."""
         return Localizable(self.message, self.code, self.values)
 
 
@@ -208,22 +209,22 @@ class Ping(Control):
 
 
 class Pong(Control):
-    """Answers a ping. `load` is the share of the cloud's places for answers that are taken."""
+    """Answers a ping. `load` is the fraction of the cloud's slots for answers that are taken."""
 
     number: Number
     load: Annotated[float, Field(ge=0, le=1)] = 0.0
 
 
 class Draining(Control):
-    """Its sender will open or take no more answers on this connection; those it has are written on.
+    """The sender will open or accept no more answers on this connection; it finishes current ones.
 
-    A peer that is to end sends it, and takes answers until the device, which has another connection
-    by then, sends it in its turn.
+    A peer that is shutting down sends it, and accepts answers until the device, which has another
+    connection by then, sends it in turn.
     """
 
 
 class Probe(Control):
-    """Bytes that say nothing; a device's asks for as many back as `reply` says."""
+    """Padding that carries no data; the device's asks for `reply` bytes back."""
 
     payload: Annotated[str, Field(max_length=MAX_PROBE)] = ""
     reply: Annotated[int, Field(ge=0, le=MAX_PROBE)] = 0

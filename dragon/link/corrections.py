@@ -1,4 +1,4 @@
-"""Corrections as binary frames: a fixed little-endian head, then token ids as varints."""
+"""Corrections as binary frames: a fixed little-endian header, then token ids as varints."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Drafts as binary frames, every size bounded while parsing.
 
-A body is a fixed little-endian head, the rows' shares in 255ths, a byte each, and the draft's
-nucleus: token ids as varint steps from one to the next, then weights as varints.
+A body is a fixed little-endian header, the rows' shares in 255ths, one byte each, and the draft's
+nucleus: token ids as varint differences, then weights as varints.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What both sides of a link must have in common, said in their first frames."""
+"""What both sides of a link must have in common, as their first frames state it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dragon.localizable import Localizable
 
 
 def check_hello(own: Hello, other: Hello) -> None:
-    """Raises `HandshakeError` with what to change when the two sides cannot write together."""
+    """Raises `HandshakeError`, saying what to change, if the two sides are incompatible."""
     if own.version != other.version:
         raise HandshakeError(
             Localizable(

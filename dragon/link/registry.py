@@ -1,8 +1,8 @@
-"""Every kind of frame on the link: its name, its message, who sends it, and its bytes.
+"""Every kind of frame on the link: its name, its message, who sends it, and its encoding.
 
-A message has one class, which both sides use and which is what is encoded here. It belongs to a
-stream, the id of an answer on the link, or to the link itself. Text frames are JSON objects;
-binary frames are a kind byte, the stream id and a body. Everything is validated on arrival.
+Each message has one class, which both sides use and which is encoded here. It belongs to a stream,
+the id of an answer on the link, or to the link itself. Text frames are JSON objects; binary frames
+are a kind byte, the stream id and a body. Everything is validated on arrival.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dragon.protocol.messages import Candidate, Correction, Draft, Join, Resync,
 from dragon.sampling.role import Role
 
 LINK = 0
-"""The stream id of what concerns the link and no answer."""
+"""The stream id of messages about the link itself."""
 
 MAX_STREAM = (1 << 32) - 1
 _HEAD = struct.Struct("<BI")  # kind, stream id
@@ -46,7 +46,7 @@ class Sender(Enum):
 
 @dataclass(frozen=True)
 class Kind(Generic[M]):
-    """A kind of frame. `largest_token` is the largest token id in a message, if it has any."""
+    """A kind of frame. `largest_token` is the largest token id in a message; 0 if it has none."""
 
     name: str
     message: type[M]
@@ -54,7 +54,7 @@ class Kind(Generic[M]):
     largest_token: Callable[[M], int] = lambda _: 0
 
     def check(self, message: M, sender: Role, vocab_size: int) -> None:
-        """Raises `FrameError` where `sender` may not send this, or not these tokens."""
+        """Raises `FrameError` if `sender` may not send this kind, or not these tokens."""
         if sender not in self.sender.value:
             raise FrameError(f"a {sender} does not send {self.name}")
         if self.largest_token(message) >= vocab_size:
@@ -63,7 +63,7 @@ class Kind(Generic[M]):
 
 @dataclass(frozen=True)
 class TextKind(Kind[M]):
-    """A kind of text frame: its name as `kind`, the stream id if any, the message's fields."""
+    """A kind of text frame: `kind` is its name, then the stream id if any, the message's fields."""
 
     def encode(self, stream: int, message: M) -> str:
         """The frame of a message."""
@@ -75,9 +75,9 @@ class TextKind(Kind[M]):
         return orjson.dumps({"kind": self.name, **about, **fields}).decode()
 
     def decode(self, fields: dict[str, Any]) -> M:
-        """The message of a frame's other fields; raises `FrameError` where they make none."""
+        """The message of a frame's other fields; raises `FrameError` if they are invalid."""
         adapter: TypeAdapter[M] = _ADAPTERS[self.message]
-        # A model brings its own configuration, a dataclass has none.
+        # A model has its own configuration, a dataclass has none.
         strict: dict[str, Any] = {"strict": True, "extra": "forbid"}
         options = {} if issubclass(self.message, BaseModel) else strict
         try:
@@ -86,13 +86,13 @@ class TextKind(Kind[M]):
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join([self.name, *map(str, first["loc"])])
             raise FrameError(f"not a control message: {where}: {first['msg']}") from error
-        except InvalidRequestError as error:  # of sampling parameters
+        except InvalidRequestError as error:  # from sampling parameters
             raise FrameError(f"not a control message: {self.name}: {error.message}") from error
 
 
 @dataclass(frozen=True)
 class BodyKind(Kind[M]):
-    """A kind of binary frame; its codec makes the body of a message, and the message of a body."""
+    """A kind of binary frame; its codec encodes a message into a body and back."""
 
     byte: BinaryKind = BinaryKind.DRAFT
     pack: Callable[[M], bytes] = lambda _: b""
@@ -157,7 +157,7 @@ _BY_MESSAGE: dict[type, TextKind[Any] | BodyKind[Any]] = {
 
 
 def name_of(message: Message) -> str:
-    """What a message's kind is called."""
+    """The name of a message's kind."""
     return _BY_MESSAGE[type(message)].name
 
 

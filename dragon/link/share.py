@@ -8,10 +8,10 @@ _SLICE_S = 0.005
 
 
 class LoopShare:
-    """A bucket of seconds that fills at `SHARE` a second and that handling frames empties.
+    """A bucket of seconds that fills at `SHARE` per second and that handling frames empties.
 
-    While it is empty the connection is not read, and the other side's sending comes to a halt. Long
-    before, whatever else runs on the loop gets its turn between slices of a few milliseconds.
+    While it is empty the connection is not read, so the other side's sending stalls. Well before
+    that, other tasks on the loop get their turn between slices of a few milliseconds.
     """
 
     def __init__(self, now: float) -> None:
@@ -20,7 +20,7 @@ class LoopShare:
         self._then = now
 
     def took(self, seconds: float, now: float) -> float | None:
-        """The loop was busy for this long: how many seconds to leave it to others; None for on."""
+        """Record the loop's busy time; seconds to yield to other tasks, None to continue."""
         self._left = min(_BURST_S, self._left + SHARE * (now - self._then)) - seconds
         self._then = now
         self._slice += seconds

@@ -1,4 +1,4 @@
-"""Targets as binary frames: the token that the aggregating side took, and its verdicts."""
+"""Targets as binary frames: the token that the aggregating side chose, and its verdicts."""
 
 from __future__ import annotations
 

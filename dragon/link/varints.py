@@ -12,8 +12,8 @@ MAX_BYTES = 5
 
 
 def pack(values: Ids) -> bytes:
-    """LEB128 varints: seven bits a byte, lowest first, the eighth says that more follow."""
-    # A word has room for each byte of its varint.
+    """LEB128 varints: seven bits per byte, lowest first; the eighth bit means that more follow."""
+    # Each value's word has room for all bytes of its varint.
     kind = np.dtype("<u4" if values.max() < 1 << 28 else "<u8")
     values = values.astype(kind)
     words = values & 0x7F
@@ -24,13 +24,13 @@ def pack(values: Ids) -> bytes:
         words |= (values >> 7 * byte & 0x7F) << 8 * byte
         words |= longer.astype(kind) << 8 * byte - 1
     spread: NDArray[np.uint8] = words.view(np.uint8)
-    used = spread != 0  # of the bytes behind the first: the last one of a varint is never 0
+    used = spread != 0  # of the bytes after the first, the last of a varint is never 0
     used[:: kind.itemsize] = True
     return bytes(spread[used])
 
 
 def unpack(body: bytes, start: int, count: int) -> Ids:
-    """Exactly `count` varints that fill `body` from `start` on, int64 [count].
+    """Decode exactly `count` varints that fill `body` from `start` on: int64 [count].
 
     Raises `FrameError` for anything else.
     """

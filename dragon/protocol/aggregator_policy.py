@@ -4,13 +4,13 @@ DRAGON, arXiv 2504.11197, section 5, with its formulas corrected.
 
 Pure: no clock, no I/O. `l` is the side that aggregates, `r` the other one.
 
-The closed form Z^l takes every token on its own. It is exact where c_l <= c_r or a_l = 0 and
-pessimistic elsewhere, since buffered local drafts catch up after a stall; and it chooses one side
-for good. What has just been rejected says more: a remote side that must start again needs the
-target half a round trip from now, and aggregating there saves its draft the way back. `GREEDY`
-therefore plays both choices forward from the queues as they are and takes the faster one. Behind
-the choice one side aggregates for good, whichever is better: plays that themselves hand over for
-the sake of the very next token lose up to 4 % to the better static side, these 2 %.
+The closed form Z^l treats every token in isolation. It is exact if c_l <= c_r or a_l = 0 and
+pessimistic otherwise, since buffered local drafts catch up after a stall; and it assumes that one
+side aggregates for good. What has just been rejected says more: a remote side that must start again
+needs the target half a round trip from now, and if it aggregates, its draft need not travel back.
+`GREEDY` therefore simulates both choices from the queues as they are and takes the faster one.
+After the choice, one side aggregates for good, whichever is better. Simulations that hand over
+again for the sake of the very next token lose up to 4 % to the better static side; these lose 2 %.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from dragon.sampling.role import Role
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
-# Tokens played forward, and how often, by `GREEDY`: more of either changes no figure.
+# Tokens per simulation, and simulations per choice, of `GREEDY`: more change no figure.
 _DEPTH = 8
 _PLAYS = 32
-# Steps in which conditions are told apart, so that plays are found again in the cache: of the
-# slower decode, and of the acceptances.
+# Conditions are rounded to these steps, so that the cache finds earlier simulations: fractions of
+# the slower decode delay, and of 1 for acceptances.
 _TIME_STEPS = 20
 _ACCEPT_STEPS = 20
-# In steps of time; what is less may be rounding, and handing over for nothing is not free.
+# In time steps. A smaller gain may be rounding, and a hand-over is not free.
 _LEAST_GAIN = 1
-# Drafts a queue is told to hold at most: by then that side does not hold the other up.
+# The most drafts a queue is counted with: with more, that side does not delay the other.
 _QUEUE_CAP = 8
 
 
 class Schedule(StrEnum):
-    """How the aggregating side is chosen: by plays, DRAGON's formula, or one of its baselines."""
+    """How to choose the aggregating side: by simulation, DRAGON's formula, or a baseline."""
 
     GREEDY = "greedy"
     PAPER = "paper"
@@ -55,7 +55,7 @@ class Schedule(StrEnum):
 
 @dataclass(frozen=True)
 class Conditions:
-    """Decode delay of a token a side and round trip, in seconds; expected acceptances, 0 to 1."""
+    """Decode delay per token of each side and round trip, seconds; expected acceptances, 0 to 1."""
 
     device_s: float
     cloud_s: float
@@ -65,20 +65,20 @@ class Conditions:
 
 
 class Estimates(Protocol):
-    """What a side knows of both sides' speed and of the link."""
+    """What a side knows about both sides' speed and the link."""
 
     def observe_acceptance(self, device: float, cloud: float) -> None:
-        """Take in how likely the drafts of a position were to be accepted, 0 to 1."""
+        """Record how likely the drafts of a position were to be accepted, 0 to 1."""
 
     def conditions(self, role: Role) -> Conditions | None:
-        """The conditions as `role` sees them; None until all of them were measured."""
+        """The conditions from `role`'s view; None until all of them were measured."""
 
 
 @dataclass(frozen=True)
 class Aggregated:
-    """The aggregation just made: who was accepted, and the drafts left in each side's queue.
+    """The aggregation just made: which drafts were accepted, and how many are left in each queue.
 
-    The queues are the aggregator's: behind the drafts just judged, empty where one was rejected.
+    The queues are the aggregator's: those behind the drafts just judged, empty after a rejection.
     """
 
     device_accepted: bool
@@ -88,7 +88,7 @@ class Aggregated:
 
 
 def latency(aggregator: Role, c: Conditions) -> float:
-    """Z^l, seconds a token with `aggregator` as l for good (Eq. 7 corrected).
+    """Z^l, seconds per token if `aggregator` is l for good (Eq. 7 corrected).
 
     a_r max(c_l, c_r) + (1 - a_r) max(c_l, c_r + rtt).
     """
@@ -97,7 +97,7 @@ def latency(aggregator: Role, c: Conditions) -> float:
 
 
 def delta_z(aggregator: Role, c: Conditions) -> float:
-    """Z^l - Z^r in seconds, above 0 where the other side should aggregate (Eq. 8 corrected)."""
+    """Z^l - Z^r in seconds, above 0 if the other side should aggregate (Eq. 8 corrected)."""
     local, remote, accept_local, accept_remote = _seen_from(aggregator, c)
     j = remote - local
     if j >= c.rtt_s:
@@ -110,11 +110,11 @@ def delta_z(aggregator: Role, c: Conditions) -> float:
 
 
 def expected_acceptance(device: Side, cloud: Side) -> tuple[float, float]:
-    """How likely Algorithm 1 takes the device's draft, and the cloud's (Eq. 5, gamma = 1/2).
+    """How likely Algorithm 1 accepts the device's draft, and the cloud's (Eq. 5, gamma = 1/2).
 
     alpha^s = (1 - eta^other delta) / 2 + sum p^s p_t / 2, delta = 1 - sum min(p^d, p^c).
     """
-    # Not the mixture's: that leaves out the tokens of a side without any weight.
+    # Not `mixture.mixture`: that drops the tokens of a side without any weight.
     ids = np.union1d(device.wire.ids, cloud.wire.ids)
     own = np.zeros(len(ids))
     other = np.zeros(len(ids))
@@ -144,9 +144,10 @@ class Scheduler:
     def next(
         self, aggregator: Role, conditions: Conditions | None, last: Aggregated | None = None
     ) -> Role:
-        """Who aggregates next; the same side where the conditions are not known yet.
+        """Who aggregates next; the same side while the conditions are unknown.
 
-        `last` is what `aggregator` has just done. Without it `GREEDY` has only that formula.
+        `last` is what `aggregator` has just done. Without it `GREEDY` falls back on `PAPER`'s
+        formula.
         """
         if self._schedule is Schedule.RANDOM:
             return self._chance.choice(list(Role))
@@ -167,7 +168,7 @@ def _seen_from(aggregator: Role, c: Conditions) -> tuple[float, float, float, fl
 
 
 def _gain(aggregator: Role, c: Conditions, last: Aggregated) -> float:
-    """What switching saves within `_DEPTH` tokens, in steps of time."""
+    """What switching saves within `_DEPTH` tokens, in time steps."""
     local, remote, accept_local, accept_remote = _seen_from(aggregator, c)
     unit = max(local, remote)
     if unit <= 0:
@@ -193,10 +194,10 @@ def _played_gain(
     rejected: tuple[bool, bool],
     queued: tuple[int, int],
 ) -> float:
-    """`_gain` in steps of time and acceptance; sides are local, remote, and now is 0."""
+    """`_gain` in steps of time and acceptance; index 0 is local, 1 remote, and now is time 0."""
     way = rtt / 2
-    # When each side's next draft is, or was, decoded. An accepted side goes on where it was:
-    # with an empty queue it has just delivered, else it is taken to be half-way through a step.
+    # When each side's next draft is, or was, decoded. An accepted side continues where it was: with
+    # an empty queue it has just delivered a draft, else it counts as half-way through a step.
     begun = [decode[s] * (0.5 - queued[s] if queued[s] else 1.0) for s in (0, 1)]
     local = decode[0] if rejected[0] else begun[0]
     remote = decode[1] + way if rejected[1] else begun[1] - way
@@ -217,10 +218,10 @@ _DRAWS = (np.outer(np.arange(1, _PLAYS + 1), np.sqrt(_PRIMES)) % 1.0).reshape(_P
 def _play(
     first: int, later: int, ready: FloatArray, c: FloatArray, way: float, accepted: BoolArray
 ) -> float:
-    """When the last token is aggregated, in the mean over plays.
+    """When the last token is aggregated, averaged over simulations.
 
-    Side `first` aggregates the first one and `later` all others. `ready` [2] is when the sides'
-    first drafts are decoded, `accepted` [plays, tokens, 2] the fate of all.
+    Side `first` aggregates the first token and `later` all others. `ready` [2] is when each side's
+    first draft is decoded, `accepted` [plays, tokens, 2] whether each draft is accepted.
     """
     known = np.tile([0.0, way], (len(accepted), 1))
     ready = np.tile(ready, (len(accepted), 1))

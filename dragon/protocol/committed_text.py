@@ -11,10 +11,10 @@ from dragon.sampling.mixture import Side
 
 @dataclass(frozen=True)
 class Settled:
-    """A committed token and what it was drawn from; no `remote` where a side wrote alone.
+    """A committed token and what it was drawn from; `remote` is None if one side wrote alone.
 
-    `shares` are those of the other side's rows in the token, where it is that side's draft and
-    came with them.
+    `shares` are those of the other side's rows in the token, if it is that side's draft and came
+    with them.
     """
 
     position: int
@@ -25,7 +25,7 @@ class Settled:
 
 
 class CommittedText:
-    """Grows `tokens`, which whoever made it reads. A side's text is cut only to follow the other's.
+    """Appends to `tokens`, which its creator reads. Only a side that follows the other is ever cut.
 
     Checksums are CRC-32 over little-endian tokens, of every prefix.
     """
@@ -39,11 +39,11 @@ class CommittedText:
         self._settled: list[Settled] = []
 
     def checksum(self, length: int) -> int:
-        """Of the first `length` tokens."""
+        """The checksum of the first `length` tokens."""
         return self._checks[length]
 
     def add(self, token: int, own: Draft | None = None, remote: Draft | None = None) -> None:
-        """One more token, and the frames it was drawn from."""
+        """Append a token, and note the frames it was drawn from."""
         self._tokens.append(token)
         self._check(token)
         self._added.append(token)
@@ -53,7 +53,7 @@ class CommittedText:
             self._settled.append(Settled(own.position, token, own.side, other, shares))
 
     def cut(self, length: int) -> None:
-        """Keep the first `length` tokens."""
+        """Keep only the first `length` tokens."""
         del self._tokens[length:]
         del self._checks[length + 1 :]
 

@@ -1,4 +1,4 @@
-"""What a decoder was fed, and how much of it agrees with the text as known now."""
+"""What a decoder was fed, and how much of it matches the current text."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from dragon.protocol.messages import Work
 
 @dataclass
 class DecoderPrefix:
-    """The generated tokens a decoder holds, the first `valid` of which are those of the text."""
+    """The generated tokens a decoder holds; the first `valid` of them match the text."""
 
     tokens: list[int] = field(default_factory=list)
     valid: int = 0
 
     def feed(self, known: Sequence[int], ahead: Sequence[int], version: int) -> Work:
-        """Work that feeds what is missing of `known`, and the tokens expected `ahead` of it.
+        """Work that feeds the missing part of `known` and the tokens expected `ahead` of it.
 
-        The last known token is fed again where the distribution after it is needed once more.
+        The last known token is fed again if the distribution after it is needed once more.
         """
         keep = max(0, min(self.valid, len(known) - 1))
         tokens = (*known[keep:], *ahead)
@@ -27,10 +27,10 @@ class DecoderPrefix:
         return Work(keep, tokens, 1 + len(ahead), version)
 
     def settle(self, position: int, token: int) -> None:
-        """The text has `token` at `position`: what was fed there instead is no longer valid."""
+        """The text has `token` at `position`: a different token fed there is no longer valid."""
         if position < self.valid and self.tokens[position] != token:
             self.valid = position
 
     def abandon(self, work: Work) -> None:
-        """The work was given up half-way."""
+        """The work was aborted half-way."""
         self.valid = min(self.valid, work.keep)

@@ -1,4 +1,4 @@
-"""The drafts of both sides that are not committed yet."""
+"""Both sides' drafts that are not committed yet."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from dragon.protocol.messages import MAX_WINDOW, Draft
 
 
 class Admission(Enum):
-    """What becomes of a draft of the other side."""
+    """What happens to a draft of the other side."""
 
     QUEUED = auto()
     STALE = auto()
-    LATE = auto()  # its position is committed by now
+    LATE = auto()  # its position is already committed
     DESYNC = auto()
 
 
 class DraftQueues:
-    """Each queue is contiguous from the first position that is not committed.
+    """Each queue is contiguous from the first uncommitted position.
 
-    An epoch counts how many drafts of a side were rejected so far. Both sides count alike, since
-    they compute the same targets, so a draft conditioned on a rejected token is known by its epoch.
+    An epoch counts a side's rejected drafts so far. Both sides count alike, since they compute the
+    same targets, so a draft conditioned on a rejected token is recognised by its epoch.
     """
 
     def __init__(self) -> None:
@@ -30,16 +30,17 @@ class DraftQueues:
         self.remote: deque[Draft] = deque()
         self.own_epoch = 0
         self.remote_epoch = 0
-        self._follows: int | None = None  # the position behind the other side's last draft
+        self._follows: int | None = None  # the position after the other side's last draft
 
     def __len__(self) -> int:
         return len(self.own) + len(self.remote)
 
     def admit(self, draft: Draft, text: CommittedText, length: int) -> Admission:
-        """Queue a draft of the other side, if it follows what this side knows.
+        """Queue a draft of the other side if it follows what this side knows.
 
-        The prefix is checked before the epoch. In the other order both sides wait for ever after a
-        fault: a side that went astray raises its epoch and is then taken for one that is late.
+        The prefix is checked before the epoch. In the other order both sides would wait forever
+        after a fault: a side that has diverged raises its epoch, and the other then takes it for a
+        late one.
         """
         # A sender cannot have committed more than this side: its earlier drafts came first.
         if draft.committed > length or draft.checksum != text.checksum(draft.committed):
@@ -48,7 +49,7 @@ class DraftQueues:
             return Admission.STALE
         if draft.epoch > self.remote_epoch or len(self.remote) >= MAX_WINDOW:
             return Admission.DESYNC
-        # Between its sender's text and itself there are drafts that this side has seen, too.
+        # This side has also seen every draft between the sender's text and this one.
         if draft.position not in (draft.committed, self._follows):
             return Admission.DESYNC
         self._follows = draft.position + 1
@@ -66,12 +67,12 @@ class DraftQueues:
         return self.own.popleft(), self.remote.popleft()
 
     def reject_own(self) -> None:
-        """Drop the own drafts, whose condition was rejected."""
+        """Drop the own drafts: the token they are conditioned on was rejected."""
         self.own.clear()
         self.own_epoch += 1
 
     def reject_remote(self) -> None:
-        """Drop the other side's drafts, whose condition was rejected."""
+        """Drop the other side's drafts: the token they are conditioned on was rejected."""
         self.remote.clear()
         self.remote_epoch += 1
         self._follows = None
@@ -82,6 +83,6 @@ class DraftQueues:
         self.remote.clear()
 
     def reset_epochs(self) -> None:
-        """Count rejections anew, in a new incarnation."""
+        """Restart the epochs, in a new incarnation."""
         self.own_epoch = self.remote_epoch = 0
         self._follows = None

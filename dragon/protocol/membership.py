@@ -1,14 +1,14 @@
 """Who takes part in an answer, and from which token on.
 
-The device's tokens stand. It goes on alone when it loses the cloud, and may let the cloud in again.
-Each change begins a new incarnation, by which messages from before it are recognised.
+The device's tokens stand. It continues alone when it loses the cloud, and may readmit the cloud
+later. Each change begins a new incarnation, which identifies messages from before it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-# Resyncs without a token in between after which the cloud is given up.
+# Consecutive resyncs without a new token after which the device gives the cloud up.
 MAX_RESYNCS = 3
 # The largest incarnation of a frame is 2^16 - 1; losing the cloud takes one more.
 MAX_INCARNATION = (1 << 16) - 2
@@ -18,7 +18,7 @@ MAX_INCARNATION = (1 << 16) - 2
 class Membership:
     """Whether both sides take part now (`joint`), since which token, and in which incarnation.
 
-    `alone_since` is the token from which the device has last gone on alone.
+    `alone_since` is the token at which the device last went on alone.
     """
 
     joint: bool
@@ -30,7 +30,7 @@ class Membership:
     _resyncs: int = 0
 
     def intervals(self, length: int) -> tuple[tuple[int, int], ...]:
-        """The half-open ranges of a text of `length` tokens in which both sides took part."""
+        """The half-open token ranges of a text of `length` tokens in which both sides took part."""
         last = [(self.joint_since, length)] if self.joint and length > self.joint_since else []
         return (*self._ended, *last)
 
@@ -40,7 +40,7 @@ class Membership:
         self.joint_since = length
 
     def leave(self, length: int) -> None:
-        """The device goes on alone from token `length` on."""
+        """The device continues alone from token `length` on."""
         self._ended = list(self.intervals(length))
         self.alone_since = length
         self.joint = False
@@ -51,6 +51,6 @@ class Membership:
         return self._resyncs if self._resynced_at == length else 0
 
     def resync(self, length: int) -> bool:
-        """Count a resync at this length; False where the cloud is not worth another one."""
+        """Count a resync at this length; False if the cloud should be given up instead."""
         self._resyncs, self._resynced_at = self.resyncs(length) + 1, length
         return self._resyncs <= MAX_RESYNCS and self.incarnation < MAX_INCARNATION

@@ -25,9 +25,9 @@ LogLikelihood = Annotated[float, Interval(ge=-sys.float_info.max, le=0.0)]
 class Draft:
     """One side's distribution and token for one position.
 
-    `committed` and `checksum` name the sender's committed prefix; `token` is what the sender's next
-    frame is conditioned on, whatever rule chose it. `shares`, from a cloud that was asked for them,
-    are P(row | token) of its rows.
+    `committed` and `checksum` identify the sender's committed prefix; `token` is what the sender's
+    next frame is conditioned on, whichever rule chose it. `shares`, sent by a cloud that was asked
+    for them, are P(row | token) of its rows.
     """
 
     incarnation: int
@@ -43,9 +43,9 @@ class Draft:
 
 @dataclass(frozen=True)
 class Target:
-    """Tokenwise and speculative: the token that the aggregating side took.
+    """Tokenwise and speculative: the token that the aggregating side chose.
 
-    The verdicts say whether it is each side's draft; `next` is who aggregates after it.
+    `device_kept` and `cloud_kept` say whether it is that side's draft; `next` aggregates after it.
     """
 
     incarnation: int
@@ -60,9 +60,8 @@ class Target:
 class Correction:
     """One-way, from the device: the cloud's drafts stand up to `position`, then come `tokens`.
 
-    At most `MAX_WINDOW` of them; without any it acknowledges how far the text has come. `checksum`
-    is that of the text up to `position`; `decode_us` is what a step of the device takes, 0 if
-    unknown.
+    At most `MAX_WINDOW` tokens; without any it acknowledges how far the text has come. `checksum`
+    is that of the text up to `position`; `decode_us` is the device's decode delay, 0 if unknown.
     """
 
     incarnation: int
@@ -83,14 +82,14 @@ class Join:
 
 @dataclass(frozen=True)
 class Resync:
-    """From the cloud: the two sides differ, in this incarnation."""
+    """From the cloud: the two sides differ in this incarnation."""
 
     incarnation: Incarnation
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """Sequencewise only: a side's whole answer, how likely it is under that side, and its log h."""
+    """Sequencewise only: a side's whole answer, its log-likelihood there, and its log h."""
 
     incarnation: Incarnation
     tokens: Annotated[tuple[Token, ...], Len(1, MAX_TOKENS)]
@@ -100,7 +99,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Score:
-    """Sequencewise only: how likely the device's candidate is under the cloud."""
+    """Sequencewise only: the log-likelihood of the device's candidate under the cloud."""
 
     incarnation: Incarnation
     log_likelihood: LogLikelihood
@@ -113,11 +112,11 @@ SessionMessage = Draft | Target | Correction | Join | Resync | Candidate | Score
 class Work:
     """What the decoder is to run: keep the first `keep` generated tokens it was fed, feed `tokens`.
 
-    `outputs` distributions are wanted: after each of the last tokens, and with `keep` 0 possibly
-    the one after the prompt before them.
+    It returns `outputs` distributions: one after each of the last tokens, preceded, possibly, if
+    `keep` is 0, by the one after the prompt.
 
     The log-likelihood of the `scored` tokens is added to that of the text before them. The first of
-    them stands after the tokens kept: they are `tokens`, and perhaps one more that is not fed.
+    them follows the kept tokens: they are `tokens`, and perhaps one more that is not fed.
     """
 
     keep: int
@@ -128,13 +127,13 @@ class Work:
 
     @property
     def logits(self) -> int:
-        """After how many of the last tokens logits are needed."""
+        """How many of the last tokens need logits."""
         return len(self.tokens) if self.scored else min(self.outputs, len(self.tokens))
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Where an answer ends: at an end token or after `tokens`; the cloud's context at `horizon`."""
+    """An answer ends at an end token or after `tokens`; the cloud's context ends at `horizon`."""
 
     end_ids: frozenset[int]
     tokens: int

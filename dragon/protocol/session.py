@@ -1,13 +1,14 @@
 """The protocol of one answer on one side, as a state machine without socket, clock or thread.
 
-A driver asks `next_work` for what the decoder should run, brings results to `complete` and messages
-to `receive`, and carries away `take_outbox` and `take_commits` after each. How the sides agree on a
-token is the business of the rule that a session holds (`dragon.protocol.rules`).
+A driver asks `next_work` what the decoder should run, passes results to `complete` and messages to
+`receive`, and collects `take_outbox` and `take_commits` after each. The session's rule decides how
+the sides agree on a token (`dragon.protocol.rules`).
 
 Why both sides commit the same tokens: a token is computed from the two drafts of its position
 alone, the messages of one side arrive in order, and a draft conditioned on a rejected token is
-known by its epoch, the count of its side's rejections. Both sides count alike, since they compute
-alike. Where they differ after a fault the cloud asks for a resync, and the device's tokens stand.
+recognised by its epoch, the count of its side's rejections. Both sides count alike, since they
+compute alike. If they differ after a fault, the cloud asks for a resync, and the device's tokens
+stand.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ def anything(text: Sequence[int], token: int) -> bool:
 
 
 class Session:
-    """One side of an answer: its text, the drafts of both sides, who takes part, and a rule.
+    """One side of an answer: its text, both sides' drafts, who takes part, and a rule.
 
-    `catch_up` lets a side that is behind run the other side's drafts in one forward, where the rule
-    knows how; `window` bounds how far this side drafts ahead. A device lets a cloud go that brings
-    a token that `permits` refuses.
+    `catch_up` lets a side that is behind run the other side's drafts in one forward, if the rule
+    supports it; `window` bounds how far this side drafts ahead. A device drops a cloud that brings
+    a token refused by `permits`.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class Session:
         self.agreement = Agreement()
         self._text = CommittedText(self.committed)
         self._prefix = DecoderPrefix()
-        self._version = 0  # counts what made the work in flight worthless
+        self._version = 0  # counts what made the work in flight useless
         self._work: Work | None = None
         self._outbox: list[SessionMessage] = []
         self.rule = rule(self)
@@ -105,13 +106,13 @@ class Session:
 
     @property
     def joinable(self) -> bool:
-        """Device: whether a cloud that does not take part can still be let in."""
+        """Device: whether a cloud that does not take part can still be admitted."""
         room = len(self.committed) < self.limits.horizon and self.incarnation < MAX_INCARNATION
         return room and not (self.joint or self.finished) and self.rule.joinable
 
     @property
     def resyncs(self) -> int:
-        """How often this standstill was waited for already."""
+        """How often the session has already waited at this standstill."""
         return self.rule.retries
 
     def intervals(self) -> tuple[tuple[int, int], ...]:
@@ -124,7 +125,7 @@ class Session:
         return messages
 
     def take_commits(self) -> list[int]:
-        """Tokens committed since the last call. They never change, on the device."""
+        """Tokens committed since the last call. On the device they never change."""
         return self._text.take_added()
 
     def take_settled(self) -> list[Settled]:
@@ -134,7 +135,7 @@ class Session:
     # The decoder's side.
 
     def next_work(self) -> Work | None:
-        """What to decode next; None while one is in flight or nothing may be drafted."""
+        """What to decode next; None if work is in flight or nothing may be drafted."""
         if self._work is not None:
             return None
         drafting = None
@@ -148,9 +149,9 @@ class Session:
     def complete(
         self, sides: Sequence[Side] | None, decode_us: int = 0, log_likelihood: float = 0.0
     ) -> None:
-        """The result of the work in flight, a distribution an output; None if it was abandoned.
+        """The result of the work in flight, one distribution per output; None if it was abandoned.
 
-        `log_likelihood` is of the text scored so far, where work asks for scores.
+        `log_likelihood` is that of the text scored so far, if the work asked for scores.
         """
         work, self._work = self._work, None
         assert work is not None, "no work is in flight"
@@ -169,14 +170,14 @@ class Session:
                 break
             self._push(position, side, decode_us)
             self.advance()
-            # What follows was conditioned on a token that the text does not have here.
+            # The rest was conditioned on a token that the text does not have here.
             if work.version != self._version or self._prefix.valid <= position:
                 break
 
     # The link's side.
 
     def receive(self, message: SessionMessage) -> None:
-        """A message of the other side, in the order it was sent."""
+        """Handle a message of the other side, in the order it was sent."""
         if isinstance(message, Join) and self.role is Role.CLOUD:
             self._follow(message)
         elif not self.joint:
@@ -184,7 +185,7 @@ class Session:
         elif isinstance(message, Join):
             self.desync()  # only the device sends one
         elif message.incarnation != self.incarnation:
-            return  # of an old connection, or from before a resync
+            return  # from an old connection, or from before a resync
         elif not self.finished or isinstance(message, Resync):
             self.rule.receive(message)
 
@@ -204,7 +205,7 @@ class Session:
         self.send(Join(self.incarnation, base, tuple(self.committed[base:])))
 
     def lose(self) -> None:
-        """Device: go on alone (eta = 1) from the last committed token; drafts in hand count."""
+        """Device: continue alone (eta = 1) from the last committed token; its own drafts count."""
         self.queues.remote.clear()
         if self.joint:
             self.membership.leave(len(self.committed))
@@ -215,14 +216,14 @@ class Session:
         self.limits = replace(self.limits, horizon=horizon)
         self.advance()
 
-    # What a rule does with it.
+    # What a rule calls.
 
     def send(self, message: SessionMessage) -> None:
         """Queue a message for the other side."""
         self._outbox.append(message)
 
     def checksum(self, length: int) -> int:
-        """Of the first `length` tokens of the text."""
+        """The checksum of the first `length` tokens of the text."""
         return self._text.checksum(length)
 
     def admit(self, draft: Draft) -> None:
@@ -241,7 +242,7 @@ class Session:
         self._text.add(token, own, remote)
 
     def refuse(self, token: int) -> bool:
-        """Let a cloud go that brings a token which may not stand here; True if it does."""
+        """Drop a cloud whose token is not permitted here; True if it was dropped."""
         if self.permits(self.committed, token):
             return False
         self.drop_drafts()
@@ -264,15 +265,15 @@ class Session:
         self.commit(draft.token, draft)
 
     def overrule_own(self, token: int) -> None:
-        """Commit a token that is not the first own draft, if there is one at all."""
+        """Commit a token other than the first own draft, if there is one."""
         self.commit(token)
         if self.queues.own:
             self.reject_own()
         else:
-            self._version += 1  # what is being decoded is of this very position
+            self._version += 1  # the decoder is at this very position
 
     def reject_own(self) -> None:
-        """Drop the own drafts, whose condition was rejected, and the work in flight."""
+        """Drop the own drafts, whose prefix was rejected, and the work in flight."""
         self.queues.reject_own()
         self._version += 1
 
@@ -292,7 +293,7 @@ class Session:
         self.drop_drafts()
 
     def score(self, keep: int, tokens: tuple[int, ...], scored: tuple[int, ...]) -> Work:
-        """Work without drafts: behind the first `keep` it feeds `tokens` and scores `scored`."""
+        """Work without drafts: after the first `keep` tokens feed `tokens` and score `scored`."""
         return Work(keep, tokens, 0, self._version, scored)
 
     def drop_drafts(self) -> None:
@@ -301,7 +302,7 @@ class Session:
         self._version += 1
 
     def desync(self) -> None:
-        """The two sides differ: the cloud asks, the device's tokens stand."""
+        """The two sides differ: the cloud asks for a resync, the device's tokens stand."""
         if self.role is Role.CLOUD:
             self.membership.joint = False
             self.send(Resync(self.incarnation))
@@ -312,7 +313,7 @@ class Session:
         else:
             self.lose()
 
-    # Inside.
+    # Internals.
 
     def _may_draft(self, position: int) -> bool:
         waits = self.role is Role.CLOUD and not self.joint
@@ -343,7 +344,7 @@ class Session:
     def _follow(self, join: Join) -> None:
         """Cloud: take over the device's tokens."""
         if join.incarnation <= self.incarnation:
-            return  # an old connection's
+            return  # from an old connection
         if join.base > len(self.committed):
             self.send(Resync(join.incarnation))
             return

@@ -12,9 +12,9 @@ from dragon.sampling.role import Role, by_role
 
 
 class TargetCache:
-    """Keeps the noisy scores of own drafts that may still be judged, and the last target.
+    """Keeps the races of own drafts that may still be judged, and the last target.
 
-    Catch-up asks for a target twice. The device notes in `agreement` how well the sides agree.
+    Catch-up asks for a target twice. The device records in `agreement` how well the sides agree.
     """
 
     def __init__(self, role: Role, sampling: Sampling, agreement: Agreement) -> None:
@@ -26,13 +26,13 @@ class TargetCache:
         self._judgement: Judgement | None = None
 
     def draft(self, own: Side, position: int) -> int:
-        """The token this side would take if it were alone."""
+        """The token this side would choose alone."""
         if self._sampling.truncates:
             return mixture.draft(own, self._sampling, position)
         return fast_target.draft(self._race(own, position), self._sampling, position)
 
     def target(self, own: Side, remote: Side, position: int) -> int:
-        """The token both sides commit, of their distributions at a position."""
+        """The token both sides commit, given their distributions at a position."""
         last = self._last
         if last is None or last[0] is not own or last[1] is not remote or last[2] != position:
             token = self._compute(own, remote, position)
@@ -68,6 +68,7 @@ class TargetCache:
         run = self._races.get(position)
         if run is None or run.side is not own:
             run = self._races[position] = Race.run(own, self._sampling, position)
-            # A side alone, or one that is sent the target, computes none that would drop these.
+            # A side alone, or one that is sent the target, never computes one that would drop
+            # these.
             self._races.pop(position - MAX_WINDOW, None)
         return run

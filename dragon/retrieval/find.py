@@ -1,8 +1,8 @@
-"""From the candidates of a search to the lines that answer, each with how surely it does.
+"""From a search's candidates to the lines that answer, each with its probability.
 
-One function for both sides and for whoever searches: candidates are ranked by cosine and shared
-words, the best are read by the judge among the lines around them, and what is left has a calibrated
-probability, whose log-odds are its relevance.
+Both sides and every search use this: candidates are ranked by cosine and shared words, the judge
+reads the best among the lines around them, and each remaining line has a calibrated probability,
+whose log-odds are its relevance.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ CANDIDATES = 32
 """The least number of candidates from each ranking, dense and BM25."""
 
 READ = 10
-"""How many of the best candidates are read, each among its neighbours."""
+"""How many of the best candidates the judge reads, each among its neighbours."""
 
 TO_JUDGE = Length(280, 480)
-"""Bytes that are read at once: a few lines."""
+"""Bytes that the judge reads at once: a few lines."""
 
 FAR = 5.0
-"""By how many nats a line may be less likely than the best by the judge alone, and yet be it."""
+"""How many nats below the judge's best a line may be and still turn out to be the best."""
 
 _SUFFIX = re.compile(r"\.[A-Za-z]\w{0,4}\Z")
 
@@ -50,7 +50,7 @@ H = TypeVar("H", bound=Hit)
 
 
 def ranked(questions: Sequence[str], vectors: Vectors, found: Sequence[H]) -> list[H]:
-    """Candidates with their best score over some questions, best first, ties by id.
+    """Candidates with their best score over several questions, best first, ties by id.
 
     `vectors`, float32 [len(questions), dim], are the questions'. The same text and context get the
     same score on either side.
@@ -67,9 +67,9 @@ def ranked(questions: Sequence[str], vectors: Vectors, found: Sequence[H]) -> li
 
 
 def to_read(questions: Sequence[str], best: Sequence[H]) -> list[H]:
-    """The candidates that are worth reading, of those that come best first.
+    """The candidates worth reading, of those given best first.
 
-    Before all others come those that have what a question names: of a hundred items that are alike
+    Candidates that have what a question names come before all others: of a hundred similar items
     only one is item 57.
     """
     named = {hit.id for each in questions if names(each) for hit in meeting(each, best, _texts)}
@@ -77,15 +77,18 @@ def to_read(questions: Sequence[str], best: Sequence[H]) -> list[H]:
 
 
 def embedded(hits: Sequence[H], embedder: TextEmbedder) -> list[H]:
-    """Passages with the vectors of each by itself, with its context."""
+    """Hits with new vectors, each embedded separately with its context."""
     vectors = embedder.embed([embedded_text(hit.text, hit.context) for hit in hits])
     return [replace(hit, vector=vector) for hit, vector in zip(hits, vectors, strict=True)]
 
 
 @dataclass(frozen=True)
 class Read(Generic[H]):
-    """A line that was judged for a question: the judge's `logit`, the share of the question's words
-    in it, and the cosine of their embeddings."""
+    """A line that was judged for a question.
+
+    `logit` is the judge's, `shared` the share of the question's words in the line, and `cosine`
+    that of their embeddings.
+    """
 
     line: H
     logit: float
@@ -94,7 +97,7 @@ class Read(Generic[H]):
 
     @property
     def odds(self) -> float:
-        """Log-odds that it answers."""
+        """The log-odds that it answers."""
         return log_odds(self.logit, self.shared, self.cosine)
 
 
@@ -105,10 +108,10 @@ def judged(
     judge: TextJudge,
     embedder: TextEmbedder,
 ) -> list[Read[H]]:
-    """Lines of candidates and around them, as they were read for a question.
+    """The lines of and around the candidates, judged for a question.
 
     `near` are the lines around each candidate, in order, itself among them. A passage about another
-    day, ticket or room than the one named would answer for it: it is left out.
+    day, ticket or room than the one named would seem to answer: it is excluded.
     """
     passages = around(best, near, READ, TO_JUDGE)
     read = [_headed(lines, near[hit.id]) for hit, lines in passages]
@@ -121,7 +124,7 @@ def judged(
     likely = meeting(question, found, lambda each: _texts(each[0]))
     highest = max((logit for _, logit in likely), default=0.0)
     likely = [(line, logit) for line, logit in likely if logit >= highest - FAR]
-    # By vectors of each by itself: those of a search may have been made among other lines.
+    # Embed each separately: a search's vectors may have been pooled among other lines.
     lines = embedded([line for line, _ in likely], embedder) if likely else []
     (vector,) = embedder.embed([question])
     return [
@@ -138,8 +141,11 @@ def judged(
 
 @dataclass(frozen=True)
 class Thread:
-    """Where a conversation is: its question as it was `asked`, which may lean on what was said, and
-    the ids of lines `beside` what its last reply was written from."""
+    """Where a conversation is.
+
+    `asked` is its question as it was asked, which may depend on what was said; `beside` are the ids
+    of the lines next to those its last reply was written from.
+    """
 
     asked: str
     beside: Collection[int]
@@ -155,11 +161,11 @@ def answering(
     *,
     thread: Thread | None = None,
 ) -> list[H]:
-    """The lines that answer one of some questions, best first: those of `least` log-odds, and not
-    much less likely than the likeliest.
+    """The lines that answer one of several questions, best first.
 
-    In a `thread` the first question is read as it was asked, too, whichever a line answers better.
-    A line's score is the probability that it answers, its relevance the log-odds.
+    A line needs `least` log-odds, and must not be much less likely than the likeliest. In a
+    `thread` the first question is also read as it was asked; the wording that a line answers better
+    counts. A line's score is the probability that it answers, its relevance the log-odds.
     """
     wordings = [[each] for each in questions]
     if thread is not None:
@@ -189,7 +195,7 @@ def answering(
 def best_odds(
     question: str, lines: Sequence[Line], judge: TextJudge, embedder: TextEmbedder
 ) -> float:
-    """Log-odds that the likeliest of a passage's lines answers a question."""
+    """The log-odds that the likeliest of a passage's lines answers a question."""
     (logits,) = judge.logits(question, [lines])
     asked, *vectors = embedder.embed(
         [question, *(embedded_text(line.text, line.above) for line in lines)]
@@ -203,7 +209,7 @@ def best_odds(
 
 
 def _headed(lines: Sequence[H], near: Sequence[H]) -> list[Line]:
-    """Lines as the judge reads them, with what they stand under."""
+    """Lines as the judge reads them, with their headings or contexts."""
     made, last = list[Line](), None
     for line in lines:
         title = heading(line, near)
@@ -214,7 +220,7 @@ def _headed(lines: Sequence[H], near: Sequence[H]) -> list[Line]:
 
 
 def _texts(hit: Hit) -> tuple[str, ...]:
-    """What may name the thing that is asked about; "contract 2025.txt" is contract 2025."""
+    """Texts that may name the thing asked about; "contract 2025.txt" is contract 2025."""
     return hit.text, hit.context, _SUFFIX.sub("", hit.title), hit.about
 
 

@@ -1,6 +1,6 @@
-"""Nearest neighbours by inner product among all vectors, in memory, with one file on disk.
+"""Nearest neighbours by inner product over all vectors, in memory, with one file on disk.
 
-Vectors are kept in half precision, which moves a cosine by 0.0005 at most.
+Vectors are kept in half precision, which moves a cosine by at most 0.0005.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ Vectors = npt.NDArray[np.float32]
 
 
 class IndexFileError(DragonError):
-    """An index file is missing, damaged or of another kind; it has to be built again."""
+    """An index file is missing, damaged or of another kind; it must be built again."""
 
     code = "index_file_unreadable"
 
 
 class VectorIndex:
-    """A FAISS `IndexIDMap2`: vectors under ids of the caller's. Safe between threads."""
+    """A FAISS `IndexIDMap2`: vectors under the caller's ids. Thread-safe."""
 
     def __init__(self, dim: int) -> None:
         half, inner = faiss.ScalarQuantizer.QT_fp16, faiss.METRIC_INNER_PRODUCT
@@ -69,7 +69,7 @@ class VectorIndex:
             self._faiss.add_with_ids(np.ascontiguousarray(vectors, dtype=np.float32), keys)
 
     def remove(self, ids: Sequence[int]) -> int:
-        """Remove those of ids that are there; returns how many there were."""
+        """Remove those of `ids` that exist, and return how many did."""
         if not ids:
             return 0
         with self._lock:
@@ -85,10 +85,10 @@ class VectorIndex:
     ) -> list[tuple[int, float]]:
         """The k nearest (id, inner product) to a vector [dim], best first; fewer if it holds fewer.
 
-        Of `allowed` ids only, if given, and of no `hidden` one.
+        Only `allowed` ids, if given, and no `hidden` ones.
 
-        Equal scores come in the order of ids, so that the same contents give the same answer
-        whatever the order they were added in.
+        Equal scores are ordered by id, so that the same contents give the same result whatever the
+        order they were added in.
         """
         with self._lock:
             k = min(k, len(self))
@@ -97,17 +97,17 @@ class VectorIndex:
             query = np.ascontiguousarray(vector.reshape(1, self.dim), dtype=np.float32)
             scores, ids = self._faiss.search(query, k, params=_restricted(allowed, hidden))
         found = zip(ids[0].tolist(), scores[0].tolist(), strict=True)
-        there = [hit for hit in found if hit[0] >= 0]  # faiss fills up with -1
+        there = [hit for hit in found if hit[0] >= 0]  # faiss pads with -1
         return sorted(there, key=lambda hit: (-hit[1], hit[0]))
 
     def held(self, ids: Sequence[int]) -> set[int]:
-        """Those of ids that are there."""
+        """Those of `ids` that exist."""
         with self._lock:
             there = faiss.vector_to_array(self._faiss.id_map)
         return set(np.intersect1d(there, np.asarray(ids, dtype=np.int64)).tolist())
 
     def vectors(self, ids: Sequence[int]) -> dict[int, Vectors]:
-        """The vectors [dim] of those of ids that are there."""
+        """The vectors [dim] of those of `ids` that exist."""
         found = {}
         with self._lock:
             for key in ids:
@@ -116,7 +116,7 @@ class VectorIndex:
         return found
 
     def save(self, path: Path) -> None:
-        """Write the index to path, whole or not at all: a kill at any point leaves the old file."""
+        """Write the index to path, all or nothing: a kill at any point leaves the old file."""
         descriptor, temporary = tempfile.mkstemp(prefix=path.name + ".", dir=path.parent)
         try:
             with self._lock:

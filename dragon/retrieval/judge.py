@@ -1,7 +1,7 @@
-"""Which lines of a passage answer a question, and how surely; and which messages need no document.
+"""Which lines of a passage answer a question, and how surely; which messages need no document.
 
-The judge is a small encoder over the packaged embedder's vocabulary (`judge_network`), which an
-encoder five times its size has taught (`training.judge`).
+The judge is a small encoder over the packaged embedder's vocabulary (`judge_network`), distilled
+from an encoder five times its size (`training.judge`).
 """
 
 from __future__ import annotations
@@ -30,39 +30,39 @@ from dragon.retrieval.judge_network import OUTSIDE, Batch, Encoded, JudgeNetwork
 
 WEIGHTS = ("judge-1.safetensors", "judge-2.safetensors")
 NOTES = "judge.json"
-"""What the weights were made with, and the constants that make probabilities of logits."""
+"""How the weights were trained, and the constants that turn logits into probabilities."""
 
 MOST_QUESTION, MOST_TOKENS = 48, 320
-"""Tokens of a question, and of a question with its passage: what is over is cut, at the end."""
+"""The most tokens of a question, and of a question with its passage; longer ones are cut."""
 
 _TOGETHER = 8
 """Passages read in one forward."""
 
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
 _READ = 1.5
-"""Letters a token of what can be judged: other scripts fall apart into single letters."""
+"""The least letters per token that can be judged: other scripts split into single letters."""
 
 Logits = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Line:
-    """A sentence or a line of a passage; `above` stands between it and the line before."""
+    """A sentence or a line of a passage; `above` stands between it and the previous line."""
 
     text: str
     above: str = ""
 
 
 class TextJudge(Protocol):
-    """What says of lines how likely they answer, and of messages whether they need documents."""
+    """Judges how likely lines answer, and whether messages need documents."""
 
     fingerprint: str
 
     def logits(self, question: str, passages: Sequence[Sequence[Line]]) -> list[Logits]:
-        """For each passage the logit of each line, float64 [lines], 0 being "none of them"."""
+        """Per passage the logit of each line, float64 [lines], with 0 meaning "none of them"."""
 
     def needless(self, message: str) -> float:
-        """Log-odds that a message needs no document."""
+        """The log-odds that a message needs no document."""
 
 
 class Pairs:
@@ -81,12 +81,12 @@ class Pairs:
         return ids
 
     def reads(self, question: str) -> bool:
-        """Whether a text is in a script that the network was taught."""
+        """Whether a text is in a script that the network was trained on."""
         words = _LETTERS.findall(question)
         return sum(map(len, words)) >= _READ * len(self.tokens(" ".join(words)))
 
     def encode(self, question: str, passage: Sequence[Line]) -> Encoded:
-        """A question with a passage; without lines, a message by itself."""
+        """A question with a passage; without lines, a message alone."""
         tokens = [self._start, *self.tokens(question)[:MOST_QUESTION], self._end]
         segments, lines = [0] * len(tokens), [OUTSIDE] * len(tokens)
         for number, line in enumerate(passage):
@@ -99,7 +99,7 @@ class Pairs:
 
 
 class Judge:
-    """A trained network with its tokenizer. Safe between threads."""
+    """A trained network with its tokenizer. Thread-safe."""
 
     def __init__(self, network: JudgeNetwork, pairs: Pairs, fingerprint: str) -> None:
         self._network = network.eval()
@@ -108,9 +108,9 @@ class Judge:
 
     @classmethod
     def load(cls, directory: Path | None = None) -> Judge:
-        """Load the one in a directory, or the embedded one.
+        """Load the judge in a directory, or the embedded one.
 
-        Raises ConfigurationError if its files are missing or damaged, or belong to another embedder
+        Raises ConfigurationError if its files are missing or damaged, or made for an embedder other
         than the packaged one.
         """
         directory = EMBEDDED_JUDGE if directory is None else directory
@@ -135,9 +135,9 @@ class Judge:
 
     @torch.inference_mode()
     def logits(self, question: str, passages: Sequence[Sequence[Line]]) -> list[Logits]:
-        """As of a `TextJudge`. A line that is cut off whole cannot answer: minus infinity.
+        """As `TextJudge.logits`. A line that is cut off entirely cannot answer: minus infinity.
 
-        Of a question in a script that the network cannot read it says nothing: 0.
+        For a question in a script that the network cannot read, all are 0.
         """
         if not self._pairs.reads(question):
             return [np.zeros(len(passage)) for passage in passages]
@@ -154,7 +154,7 @@ class Judge:
 
     @torch.inference_mode()
     def needless(self, message: str) -> float:
-        """As of a `TextJudge`; minus infinity of one that it cannot read."""
+        """As `TextJudge.needless`; minus infinity for a message that it cannot read."""
         if not self._pairs.reads(message):
             return -np.inf
         batch = Batch.of([self._pairs.encode(message, ())])
@@ -171,7 +171,7 @@ def _network(learnt: Mapping[str, Tensor]) -> JudgeNetwork:
         if name.startswith("embeddings.") and not name.endswith("position_ids")
     }
     try:
-        # Assigned: embeddings stay in the file's mapping, of which only the rows read are resident.
+        # Assigned: embeddings stay in the file's mapping, where only rows in use are resident.
         floats = {name: weight.float() for name, weight in (packaged | dict(learnt)).items()}
         network.load_state_dict(floats, assign=True)
     except RuntimeError as error:

@@ -1,8 +1,8 @@
-"""The network that reads a question with a passage, and says of each line whether it answers.
+"""The network that reads a question with a passage, and judges whether each line answers.
 
 One pass judges all lines of a passage (Provence, arXiv 2501.16214), so that a heading, a pronoun or
 a neighbour is read with the line that needs it. The logits of the lines and a constant 0 for "none
-of them" go through one softmax: lines of several passages are compared as they are.
+of them" go through one softmax, so lines of different passages are directly comparable.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 OUTSIDE = -1
-"""The line of a token that belongs to none: of the question, a heading, an item's number."""
+"""The line number of tokens outside all lines: the question, a heading, an item's number."""
 
 _SHARPNESS = 10.0
 
@@ -24,7 +24,7 @@ _SHARPNESS = 10.0
 class Encoded:
     """Tokens of a question and a passage; `segments` are 0 and 1, `lines` count from 0.
 
-    A message by itself, without a passage, has no lines.
+    A message alone, without a passage, has no lines.
     """
 
     tokens: Sequence[int]
@@ -34,7 +34,7 @@ class Encoded:
 
 @dataclass(frozen=True)
 class Batch:
-    """Padded rows, int64 [n, length] each; `mask` is 1 where there is a token."""
+    """Padded rows, int64 [n, length] each; `mask` is 1 at tokens."""
 
     tokens: Tensor
     segments: Tensor
@@ -58,15 +58,16 @@ class Batch:
         return cls(tokens, segments, lines, mask)
 
     def to(self, device: str) -> Batch:
-        """The same on a device."""
+        """The same batch on a device."""
         return Batch(*(each.to(device) for each in vars(self).values()))
 
 
 class JudgeNetwork(nn.Module):
-    """An encoder, a head for lines and one for messages that need no document.
+    """An encoder, a head for lines and a head for messages that need no document.
 
-    A line is seen as the mean of its tokens, beside the mean of the question, their product (whose
-    sum is the cosine that the encoder was trained to make telling) and the first token's state.
+    A line is represented by the mean of its tokens, the mean of the question's, their product
+    (whose sum is the cosine, which the encoder was trained to make informative) and the first
+    token's state.
     """
 
     def __init__(self, encoder: nn.Module, width: int, *, typed: bool = True) -> None:
@@ -79,7 +80,7 @@ class JudgeNetwork(nn.Module):
         self.needless = nn.Linear(width, 1)
 
     def states(self, batch: Batch) -> Tensor:
-        """The encoder's last states, float [n, length, width]."""
+        """The encoder's last hidden states, float [n, length, width]."""
         types = {"token_type_ids": batch.segments} if self.typed else {}
         made: Tensor = self.encoder(
             input_ids=batch.tokens, attention_mask=batch.mask, **types
@@ -87,7 +88,7 @@ class JudgeNetwork(nn.Module):
         return made
 
     def forward(self, batch: Batch) -> Tensor:
-        """Logits of lines, float [n, lines]; minus infinity where a row has no such line."""
+        """Logits of lines, float [n, lines]; minus infinity if a row has no such line."""
         states = self.states(batch)
         count = int(batch.lines.max()) + 1
         chosen = functional.one_hot(batch.lines + 1, count + 1)[..., 1:].to(states.dtype)

@@ -1,4 +1,4 @@
-"""Lexical matching: tokenising, stemming and the share of a question's words in a passage.
+"""Lexical matching: tokenizing, stemming and the share of a question's words in a passage.
 
 Both sides search an SQLite FTS5 table with the tokenizer `unicode61 remove_diacritics 2`, which
 splits text as `words` does.
@@ -36,7 +36,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def words(text: str) -> list[str]:
-    """The words of a text in order, lower-cased, without accents."""
+    """The words of a text in order, lower-cased, without diacritics."""
     apart = unicodedata.normalize("NFD", text)
     plain = "".join(each for each in apart if not unicodedata.combining(each))
     return _WORD.findall(unicodedata.normalize("NFC", plain).lower())
@@ -68,7 +68,7 @@ def coverage(question: str, passage: str) -> float:
 
 
 def numbers(text: str) -> list[str]:
-    """The words of a text that have a digit, such as 48, 1990s and B105."""
+    """The words of a text that contain a digit, such as 48, 1990s and B105."""
     return [word for word in words(text) if any(map(str.isdigit, word))]
 
 
@@ -78,7 +78,7 @@ def identifiers(text: str) -> list[str]:
 
 
 def stem(word: str) -> str:
-    """A word without a plural or verb ending: of "leave" and "leaves" alike "leav".
+    """A word without a plural or verb ending: "leave" and "leaves" both become "leav".
 
     The fitted constants of relevance and answerability depend on these rules.
     """

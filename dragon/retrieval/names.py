@@ -1,7 +1,7 @@
 """What names one thing in a question: a date, a number, a version, a code, a phone number.
 
-A passage about another ticket, room or day is like the right one in all but that, and no score
-tells them apart. So what is named must be met, in any of its spellings: 3 May 2026 is 2026-05-03,
+A passage about another ticket, room or day is like the right one except for that, and no score
+tells them apart. So what is named must match, in any of its spellings: 3 May 2026 is 2026-05-03,
 ＡＢ１２３ is AB-123; but ticket 1042 is not ticket 10420, nor part 4711-C part 4711-A.
 """
 
@@ -22,11 +22,11 @@ from babel.units import UnknownUnitError, format_unit
 
 from dragon.retrieval.lexical import content_words
 
-# No month of one is another month of another. Units are those of the first ones.
+# No two of these languages use one name for different months. Units are those of the first five.
 _LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "sv", "da", "nb", "fi", "pl")
 _LENGTHS: tuple[Literal["long", "short", "narrow"], ...] = ("long", "short", "narrow")
 _CURRENCIES = ("EUR", "USD", "GBP", "CHF", "JPY")
-# What follows is a bound, which nothing has to meet.
+# A number after one of these is a bound, which need not match.
 _COMPARING = {
     "than", "over", "under", "above", "below", "between", "before", "after", "until", "least",
     "most", "within", "since", "als", "über", "unter", "ab", "seit", "bis", "vor", "nach",
@@ -56,12 +56,12 @@ _LABELLED = re.compile(
 _RANGE = re.compile(r"(\d{1,9})\s?-\s?(\d{1,9})")
 _YEAR = re.compile(r"1[5-9]\d\d|20\d\d")
 H = TypeVar("H")
-_LEAST_PHONE = 6  # digits that two spellings of one number share
+_LEAST_PHONE = 6  # the least digits that two spellings of one number share
 
 
 @dataclass(frozen=True)
 class Name:
-    """A name as it stands in a question, and what it is: spellings of one thing have one `form`."""
+    """A name as written in a question, and its `form`, which all spellings of a thing share."""
 
     text: str
     form: str
@@ -69,7 +69,7 @@ class Name:
 
 
 def names(question: str) -> list[Name]:
-    """What names things in a question, in order; an amount, such as 3 km, names none."""
+    """The names in a question, in order; an amount, such as 3 km, is none."""
     text = _plain(question)
     found: list[Name] = []
     bounded = re.search(r"\b(?:between|zwischen)\b", text, re.IGNORECASE) is not None
@@ -103,16 +103,16 @@ def names(question: str) -> list[Name]:
 
 
 def lacking(question: str, *texts: str) -> list[Name]:
-    """The names of a question that none of the texts has: a passage, then what it stands under.
+    """The names in a question that none of the texts has: a passage, then what it stands under.
 
-    The first text that has a thing of a name's kind decides: under room 12 room 13 may be named.
+    The first text with a thing of a name's kind decides: a line under room 12 may name room 13.
     """
     plain = [_plain(text) for text in texts]
     return [name for name in names(question) if not _met(name, plain)]
 
 
 def meeting(question: str, hits: Sequence[H], texts_of: Callable[[H], Sequence[str]]) -> list[H]:
-    """The hits that have what a question names; of several things each must be met by some hit."""
+    """The hits with most of the names in a question; none unless some hit has each name."""
     named = names(question)
     if not named:
         return list(hits)
@@ -132,7 +132,7 @@ def _met(name: Name, texts: Sequence[str]) -> bool:
 
 
 def _has(name: Name, text: str) -> bool | None:
-    """Whether a text has what is named; None if it has nothing of its kind."""
+    """Whether a text has the name; None if it has nothing of its kind."""
     kind, _, form = name.form.partition(" ")
     dates = [other for _, _, other in _dates(text)]
     codes = {_code(token[0]) for token in _TOKEN.finditer(text)}
@@ -177,7 +177,7 @@ def spellings(question: str) -> list[str]:
 
 
 def month(word: str) -> int | None:
-    """The number of a month by its name or its abbreviation, in any language that is known."""
+    """The number of a month by its name or abbreviation, in any of the languages."""
     return _months().get(word.lower().rstrip("."))
 
 
@@ -195,7 +195,7 @@ def _months() -> dict[str, int]:
 
 @cache
 def _amounts() -> frozenset[str]:
-    """What stands behind an amount: names of units and of currencies."""
+    """What may follow an amount: names of units and of currencies."""
     found: set[str] = set()
     for language in _LANGUAGES[:5]:
         locale = Locale(language)
@@ -218,13 +218,13 @@ def _digits(text: str) -> str:
 
 
 def _code(token: str) -> str:
-    """Letters and digits alone, but for the marks between figures: 3.1.2 is not 31.2."""
+    """Letters and digits only, but with marks between digits kept: 3.1.2 is not 31.2."""
     joined = re.sub(r"(?<=\D)[-./:_'](?=\w)|(?<=\w)[-./:_'](?=\D)", "", token.lower())
     return re.sub(r"[-/:_',]", ".", joined)
 
 
 def _shape(code: str) -> str:
-    """What codes of one kind share: runs of letters and of figures."""
+    """What codes of one kind share: their runs of letters and digits."""
     return re.sub(r"[^\W\d_]+", "a", re.sub(r"\d+", "9", code))
 
 
@@ -257,7 +257,7 @@ def _same_phone(one: str, other: str) -> bool:
     )
 
 
-# Dates. A form is "date YYYY-MM-DD", with zeros for what is not said.
+# Dates. A form is "date YYYY-MM-DD", with zeros for missing parts.
 
 
 def _dates(text: str) -> Iterator[tuple[int, int, str]]:
@@ -286,7 +286,7 @@ def _form(year: int, month_: int, day: int) -> str:
 
 
 def _same_day(one: str, other: str) -> bool:
-    """Whether all that both say is the same, and the second says a day where the first does."""
+    """Whether two forms do not conflict, and the second has a day if the first does."""
     pairs = list(zip(one.split("-"), other[5:].split("-"), strict=True))
     said = all(int(a) == int(b) or not int(a) or not int(b) for a, b in pairs)
     return said and (not int(pairs[2][0]) or bool(int(pairs[2][1])))

@@ -1,7 +1,7 @@
 """The packaged all-MiniLM-L6-v2 as sentence-transformers runs it, bit for bit.
 
-sentence-transformers imports scikit-learn and every trainer: much memory that this one model,
-a BERT with mean pooling (Sentence-BERT, arXiv 1908.10084), needs none of.
+sentence-transformers imports scikit-learn and every trainer, which take much memory; this model, a
+BERT with mean pooling (Sentence-BERT, arXiv 1908.10084), needs none of them.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ MAX_TOKENS = 256
 
 
 class PackagedModel:
-    """What `Embedder` uses of a `SentenceTransformer`. Raises as `from_pretrained` does."""
+    """The part of `SentenceTransformer` that `Embedder` uses. Raises as `from_pretrained` does."""
 
     def __init__(self, directory: Path) -> None:
         self.tokenizer: Any = AutoTokenizer.from_pretrained(str(directory))
         self._network = BertModel.from_pretrained(str(directory)).eval()
 
     def get_embedding_dimension(self) -> int:
-        """Numbers in a vector."""
+        """The length of a vector."""
         return int(self._network.config.hidden_size)
 
     def get_max_seq_length(self) -> int:
-        """Tokens of a text, special ones included; what is over is cut."""
+        """The most tokens of a text, special ones included; longer texts are cut."""
         return MAX_TOKENS
 
     @torch.inference_mode()
@@ -57,10 +57,10 @@ class PackagedModel:
     def pooled(
         self, ids: Sequence[int], spans: Sequence[tuple[int, int]]
     ) -> npt.NDArray[np.float32]:
-        """Vectors of length 1, float32 [len(spans), dim], of parts of one text, read as a whole.
+        """Vectors of length 1, float32 [len(spans), dim], of parts of one text read as a whole.
 
         `ids` begin and end with a special token, which count in every part; `spans` are counted
-        from behind the first.
+        from after the first.
         """
         states = self._network(torch.tensor([ids])).last_hidden_state[0]
         sums = torch.stack([states[start + 1 : end + 1].sum(0) for start, end in spans])

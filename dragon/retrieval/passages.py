@@ -1,4 +1,4 @@
-"""Passages of some sentences around the sentences that a search has found."""
+"""Passages of several sentences around the sentences that a search found."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 
 class Length(NamedTuple):
-    """Bytes of a passage: it grows until it has the first number, and never beyond the second."""
+    """Bytes of a passage: it grows until it has `least`, and never beyond `most`."""
 
     least: int
     most: int
@@ -17,17 +17,17 @@ TO_WRITE_FROM = Length(800, 1200)
 """200 to 300 tokens of English, for a model that writes."""
 
 TO_READ = Length(400, 600)
-"""A few sentences, for a person who looks whether they help."""
+"""A few sentences, for a person who checks whether they help."""
 
 REACH = 48
-"""How many sentences before and behind a hit may be part of its passage."""
+"""How many sentences before and after a hit may be part of its passage."""
 
 SENTENCES = 4
-"""How many hits are looked at for each passage: several may lie in one."""
+"""How many hits to consider per passage: one may contain several."""
 
 
 class Sentence(Protocol):
-    """A stored sentence; ids of neighbours are in the order of their document."""
+    """A stored sentence; ids follow the order of the document."""
 
     @property
     def id(self) -> int: ...
@@ -46,7 +46,7 @@ S = TypeVar("S", bound=Sentence)
 def around(
     hits: Sequence[H], near: Mapping[int, Sequence[S]], most: int, length: Length = TO_WRITE_FROM
 ) -> list[tuple[H, list[S]]]:
-    """At most `most` passages, the best first: each hit with the sentences around it.
+    """At most `most` passages, best first: each hit with the sentences around it.
 
     `near` are the neighbours of each hit by its id, itself among them. A hit in an earlier passage
     is part of that one, and no sentence is in two.
@@ -63,7 +63,7 @@ def around(
 
 
 def heading(sentence: Sentence, near: Sequence[Sentence]) -> str:
-    """The heading that a sentence stands under: of its context what is no sentence `near` it."""
+    """The heading of a sentence: its context without the part that is a sentence `near` it."""
     context = sentence.context
     for other in near:
         if context == other.text:
@@ -74,7 +74,7 @@ def heading(sentence: Sentence, near: Sequence[Sentence]) -> str:
 
 
 def _grown(hit: int, near: Sequence[S], taken: Collection[int], length: Length) -> list[S]:
-    """A sentence with those behind and before it in turn; none if it is not there any more."""
+    """A sentence with those after and before it in turn; none if it no longer exists."""
     at = next((place for place, sentence in enumerate(near) if sentence.id == hit), None)
     if at is None:
         return []

@@ -1,6 +1,6 @@
 """Turns retrieved passages into the rows of a side.
 
-A model that quotes writes the passage of each row, and `NO_ANSWER` where there is none.
+A model that quotes writes the passage of each row, and `NO_ANSWER` if there is none.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ def document_rows(
 ) -> tuple[list[Row], list[P]]:
     """A row for each passage of at most `room` tokens, and those passages.
 
-    A side without any takes part with its bare row. `quotes`: the model quotes, and nothing else,
-    unless the prompt is `raw`.
+    A side without passages takes part with its bare row. `quotes`: the model only quotes, unless
+    the prompt is `raw`.
     """
     rows, kept = [], []
     for passage in passages:

@@ -52,7 +52,7 @@ POINTS_BACK = re.compile(
     r"|one)|er|sie|es|ihn|ihm|ihr|ihnen|dort|dann|davon|damit|dafür|dazu|diese[mnrs]?"
     r"|él|ellas?|ellos|eso|esto|allí|ahí|entonces|sus?)\b"
 )
-"""Words for something that was named before."""
+"""Words that refer to something named before."""
 _MARK = re.compile(r"\A(?:\d{1,2}[.)]|[-*•])\s")
 _MOST = 3
 
@@ -94,8 +94,8 @@ class Query:
 def questions_of(message: str) -> tuple[str, ...]:
     """A message without courtesies and, if it joins several questions, the last three of these.
 
-    Questions that refer back to another ("and when did she die?") are left out: by themselves they
-    would match anybody.
+    Questions that refer back to another ("and when did she die?") are left out: alone they would
+    match anybody.
     """
     joined = [plain(part) for part in parts_of(message) if not POINTS_BACK.search(part)]
     return (plain(message), *list(dict.fromkeys(joined))[-_MOST:])

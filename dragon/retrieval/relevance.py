@@ -1,7 +1,7 @@
 """Relevance of a line to a question, in nats, on one scale for both sides.
 
-It is the log-odds that the line answers, of a logistic regression over the judge's logit, the share
-of the question's words that the line has, and the cosine of their embeddings. So a softmax weighs
+It is the log-odds that the line answers, from a logistic regression over the judge's logit, the
+share of the question's words in the line, and the cosine of their embeddings. So a softmax weighs
 the lines of one side, and the logsumexp of each side's relevance weighs the sides.
 """
 
@@ -18,41 +18,41 @@ from dragon.retrieval import courtesy, lexical, query_parsing
 
 # Fitted by training.calibrate on texts that the judge was not trained on.
 LOGIT, SHARED, COSINE, BIAS = 0.84, 1.60, 4.92, -3.59
-"""Log-odds a unit of the judge's logit, for all of the question's words, a unit of the cosine of
-question and line, and of none of these."""
+"""Log-odds per unit of the judge's logit, for all of the question's words, per unit of the cosine
+of question and line, and the intercept."""
 
 LEAST = -1.75
-"""The log-odds from which on a line is taken to answer."""
+"""The least log-odds of a line that counts as an answer."""
 
 NAMED = 2.0
-"""By how many nats a line may be less likely that has what a question names, such as a code."""
+"""How many nats below `LEAST` a line may be if it has what a question names, such as a code."""
 
 BESIDE = 0.8
-"""By how many nats a line may be less likely than the likeliest, and yet answer beside it."""
+"""How many nats below the likeliest a line may be and still answer beside it."""
 
 AFTER = 1.5
-"""By how many nats a line is likelier that stands beside what a conversation was about.
+"""How many nats likelier a line is next to those that a conversation's last reply came from.
 
 Of 171 follow-ups on texts that the judge was not trained on, 0.73 find their line first without it,
 0.83 with 1.5 to 3.
 """
 
 PUBLIC_LEAST = -0.5
-"""`LEAST` of public lines: in a corpus about everything something is always near."""
+"""`LEAST` for public lines: in a corpus about everything, something is always near."""
 
 LOWEST, HIGHEST = -6.0, 12.0
 """The range of relevance, nats."""
 
 BARE_RELEVANCE = -4.0
-"""Relevance of the bare prompt, the one row of a side on which nothing answers, nats."""
+"""Relevance, in nats, of the bare prompt: the only row of a side without an answer."""
 
 SLOPE = 32.0
-"""How relevance is re-scored on a running text: nats a unit of cosine."""
+"""Nats per unit of cosine when relevance is re-scored on a running text."""
 
 WORDS = 0.25
 """Score of a sentence with every word of the question (lexical.coverage), in units of cosine.
 
-With it the best sentence answers 70 % of SQuAD's questions, by the cosine alone 61 %.
+With it the best sentence answers 70 % of SQuAD's questions, with the cosine alone 61 %.
 """
 
 
@@ -60,12 +60,12 @@ With it the best sentence answers 70 % of SQuAD's questions, by the cosine alone
 class Hit:
     """A chunk found by a search.
 
-    `id` is the chunk's, `document` and `title` are its document's. `score` of a candidate combines
-    the cosine with the query and `coverage`, the share of the query's words in the chunk; of a line
-    that the judge has read it is the probability that it answers, and `relevance` the log-odds,
-    nats. `vector` float32 [dim] is the chunk's embedding, used for re-scoring; `context` is the
-    first sentence of its paragraph, or else its document's title. `about` is what the document is
-    about as a whole: a chunk counts as having its words.
+    `id` is the chunk's, `document` and `title` are its document's. A candidate's `score` combines
+    the cosine with the query and `coverage`, the share of the query's words in the chunk; the score
+    of a line that the judge has read is the probability that it answers, and `relevance` the
+    log-odds, in nats. `vector` float32 [dim] is the chunk's embedding, used for re-scoring;
+    `context` is what it stands under (`chunking.Sentence`), or else its document's title. `about`
+    is what the document as a whole is about: a chunk counts as having its words.
     """
 
     id: int
@@ -92,13 +92,16 @@ def score(cosine: float, coverage: float) -> float:
 
 
 def log_odds(logit: float, coverage: float, cosine: float) -> float:
-    """Log-odds that a line answers: of the judge's `logit`, the share of the question's words that
-    it has, and the cosine of their embeddings."""
+    """The log-odds that a line answers.
+
+    `logit` is the judge's, `coverage` the share of the question's words in the line, `cosine` that
+    of their embeddings.
+    """
     return LOGIT * logit + SHARED * coverage + COSINE * cosine + BIAS
 
 
 def probability(odds: float) -> float:
-    """The probability of log-odds in nats: the score of a line that was judged."""
+    """The probability for log-odds in nats: the score of a line that was judged."""
     return 1.0 / (1.0 + math.exp(-min(max(odds, LOWEST), HIGHEST)))
 
 

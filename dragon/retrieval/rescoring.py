@@ -20,9 +20,9 @@ def rescoring(
 ) -> Rescoring | None:
     """Re-score rows every `every` tokens, by the cosine with question and latest text together.
 
-    What the running text adds to the cosine is added to a row's relevance; a row without a vector
-    keeps it. Returns None if nothing would change: `every` is 0, or no row has a vector. Each call
-    embeds a text, so it runs on the engine's thread.
+    The change in cosine that the running text brings is added to a row's relevance; a row without a
+    vector keeps its relevance. Returns None if nothing would change: `every` is 0, or no row has a
+    vector. Each call embeds a text, so it runs on the engine's thread.
     """
     if not every or all(row.vector is None for row in rows):
         return None

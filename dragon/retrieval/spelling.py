@@ -1,7 +1,7 @@
-"""Misspelt words of a question: what they may stand for, and which of them are none in English.
+"""Corrects misspelt words of a question, unless they are English words.
 
-A word that no document has is taken for the word of theirs that is one slip away, unless a
-dictionary knows it: a question about a horse is not one about a house.
+A word that no document has counts as the documents' word that is one slip away, unless a dictionary
+has it: a question about a horse is not one about a house.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from spellchecker import SpellChecker
 
-_LEAST = 4  # letters; shorter ones are a slip away from too many
+_LEAST = 4  # letters; shorter words are one slip away from too many
 _WORD = re.compile(r"(?<![\w'’])[a-zA-Z]+(?![\w'’])")
 
 
 def doubtful(question: str) -> list[str]:
-    """The distinct words of a question that may be misspelt, lower-cased: not short ones, names."""
+    """Distinct words of a question that may be misspelt, lower-cased; not short words or names."""
     return list(dict.fromkeys(word.group().lower() for word in _doubtful(question)))
 
 
 def slips(word: str) -> set[str]:
-    """Words that become `word` by a letter too much, too few, wrong, or two that changed places."""
+    """Words that become `word` by one extra, missing or wrong letter, or two swapped ones."""
     cuts = [(word[:at], word[at:]) for at in range(len(word) + 1)]
     near = {a + b[1:] for a, b in cuts if b} | {a + b[1] + b[0] + b[2:] for a, b in cuts if b[1:]}
     for letter in ascii_lowercase:
@@ -35,15 +35,15 @@ def slips(word: str) -> set[str]:
 
 
 def likeliest(counts: Mapping[str, int]) -> str:
-    """The word that documents have most often, the first by alphabet of several."""
+    """The most frequent word; the alphabetically first of several."""
     return min(counts, key=lambda word: (-counts[word], word))
 
 
 def corrected(question: str, near: Mapping[str, str]) -> str:
-    """A question whose words are replaced by those near them, unless they are English.
+    """A question with words replaced by those `near` them, unless they are English.
 
-    A question in another language, half of whose words no English dictionary has, stays as it is.
-    The first call reads the dictionary, which takes a second.
+    A question in another language, of whose words fewer than half are English, stays as it is. The
+    first call reads the dictionary, which takes a second.
     """
     every = [word.lower() for word in _WORD.findall(question)]
     english = _dictionary().known(every)

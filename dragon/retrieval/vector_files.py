@@ -1,7 +1,7 @@
-"""Vectors on disk, in files a document: adding or removing one touches no other's bytes.
+"""Vectors on disk, in files per document: adding or removing one touches no other's bytes.
 
-A document has a file for every part, written once all of the part's vectors are there, so that a
-long document that is cut off goes on where it was.
+A document has a file for every part, written once all of the part's vectors exist, so that a long
+document that was interrupted continues where it was.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from safetensors.numpy import save
 from dragon.retrieval.index import IndexFileError, Vectors
 
 _SUFFIX = ".safetensors"
-_FORM = 2  # of files and vectors: those of another are refused
+_FORM = 2  # of files and vectors: other forms are refused
 
 
 class Segments:
-    """The vectors of documents in a directory, by the documents' ids, which begin the files' names.
+    """The vectors of documents in a directory; file names begin with the document's id.
 
-    `fingerprint` is the embedder's, whose vectors have `dim` numbers: those of another are refused.
-    Numbers are kept in half precision.
+    `fingerprint` is the embedder's, whose vectors have `dim` numbers: others are refused. Numbers
+    are stored in half precision.
     """
 
     def __init__(self, directory: Path, fingerprint: str, dim: int) -> None:
@@ -37,7 +37,7 @@ class Segments:
         self.dim = dim
 
     def write(self, document: str, ids: Sequence[int], vectors: Vectors) -> None:
-        """Keep the vectors [n, dim] of some of a document's chunks, whole or not at all."""
+        """Store the vectors [n, dim] of some of a document's chunks, all or nothing."""
         keys = np.asarray(ids, dtype=np.int64)
         halves = np.ascontiguousarray(vectors, dtype=np.float16)
         path = self._directory / f"{document}.{ids[0]}{_SUFFIX}"
@@ -56,7 +56,7 @@ class Segments:
     def read(self, path: Path) -> tuple[list[int], Vectors]:
         """The chunks' ids in a file and their vectors, float32 [n, dim].
 
-        Raises IndexFileError if it is missing, damaged, or another document's or embedder's.
+        Raises IndexFileError if it is missing, damaged, or of another document or embedder.
         """
         try:
             with safe_open(path, framework="numpy") as file:
@@ -80,7 +80,7 @@ class Segments:
             path.unlink(missing_ok=True)
 
     def restrict(self, documents: Collection[str]) -> dict[str, list[Path]]:
-        """Remove every file but those of these documents, what a kill left over included.
+        """Remove every file except those of these documents, including what a kill left over.
 
         Returns the files by document.
         """

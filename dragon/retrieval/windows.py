@@ -1,8 +1,8 @@
-"""Packs passages that follow each other into texts of the embedder's length.
+"""Packs consecutive passages into texts of the embedder's length.
 
 Each passage goes through the embedder once, between its neighbours, and its vector is the mean over
-its own tokens (late chunking, arXiv 2409.04701). What it stands under is put before it, unless it
-has been said already.
+its own tokens (late chunking, arXiv 2409.04701). Its context is put before it, unless the window
+has it already.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 Passage = tuple[str, str]
-"""A text and its context, as `dragon.retrieval.chunking.Sentence` has them."""
+"""A text and its context, as in `dragon.retrieval.chunking.Sentence`."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """Tokens to embed at once; `spans` says where each passage begins and ends in them."""
+    """Tokens to embed at once; `spans` are where each passage begins and ends in them."""
 
     ids: list[int] = field(default_factory=list)
     spans: list[tuple[int, int]] = field(default_factory=list)
@@ -25,7 +25,7 @@ class Window:
 def windows(
     passages: Sequence[Passage], encode: Callable[[str], list[int]], most: int
 ) -> Iterator[Window]:
-    """All passages in order, in windows of at most `most` tokens. What is over that is cut."""
+    """All passages in order, in windows of at most `most` tokens. Longer passages are cut."""
     window, said = Window(), set[str]()
     for text, context in passages:
         own = encode(text)[:most]
@@ -44,7 +44,7 @@ def windows(
 
 
 def _unsaid(context: str, said: Collection[str]) -> str:
-    """What a window lacks of a context, which may be a heading with the opening of a line."""
+    """The part of a context a window lacks; it may be a heading with the opening of a line."""
     if context in said:
         return ""
     openings = (each for each in said if each and context.endswith(f": {each}"))

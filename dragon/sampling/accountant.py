@@ -1,10 +1,10 @@
-"""Renyi differential privacy: what a bound on an answer costs, and what is left of it.
+"""Renyi differential privacy accounting: what an answer's privacy bound costs and what is left.
 
-A mechanism is (a, rho)-RDP if the Renyi divergence of order a between what it says with the
-protected passages and without them is at most rho, either way. Such bounds add up over the tokens
-of an answer, however each was chosen by those before it, as long as their sum is bounded in advance
-(a filter: Feldman and Zrnic, arXiv 2008.11193). They become (epsilon, delta) by Proposition 12 of
-Canonne, Kamath and Steinke, arXiv 2004.00010.
+A mechanism is (a, rho)-RDP if the Renyi divergence of order a between its outputs with the
+protected passages and without them is at most rho, in both directions. Such bounds add up over the
+tokens of an answer, even where each token was chosen by those before it, as long as their sum is
+bounded in advance (a filter: Feldman and Zrnic, arXiv 2008.11193). They convert to (epsilon, delta)
+by Proposition 12 of Canonne, Kamath and Steinke, arXiv 2004.00010.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ ORDERS = tuple(1.0 + 0.1 * 1.1**step for step in range(100))
 
 
 def epsilon_of(order: float, rdp: float) -> float:
-    """The epsilon of (order, rdp)-RDP at `DELTA`; 0 where nothing was spent."""
+    """The epsilon of (order, rdp)-RDP at `DELTA`; 0 if nothing was spent."""
     if rdp == 0.0:
         return 0.0
     return max(0.0, rdp + _conversion(order))
 
 
 def order_for(epsilon: float) -> float:
-    """The order at which an epsilon buys most: with small steps utility grows with rdp / order."""
+    """The best order for an epsilon: with small steps, utility grows with rdp / order."""
     return max(ORDERS, key=lambda order: (epsilon - _conversion(order)) / order)
 
 
@@ -39,7 +39,7 @@ def _conversion(order: float) -> float:
 
 @dataclass
 class Budget:
-    """What one answer may spend: `total` RDP of an `order`, at most `share` of it a token."""
+    """What one answer may spend: `total` RDP of an `order`, at most `share` of it per token."""
 
     order: float
     total: float
@@ -48,7 +48,7 @@ class Budget:
 
     @classmethod
     def of(cls, epsilon: float, tokens: int) -> Budget:
-        """Of an epsilon, in equal shares for the first `tokens` tokens that need one."""
+        """Split an epsilon into equal shares for the first `tokens` tokens that need one."""
         order = order_for(epsilon)
         total = rdp_within(order, epsilon)
         return cls(order, total, total / tokens)
@@ -64,11 +64,11 @@ class Budget:
         return epsilon_of(self.order, self.spent)
 
     def said(self) -> dict[str, float]:
-        """What was allowed and what was spent, epsilon at delta."""
+        """Allowed and spent epsilon, at delta."""
         allowed = epsilon_of(self.order, self.total)
         return {"allowed": allowed, "spent": self.epsilon, "delta": DELTA}
 
     def charge(self, rdp: float) -> None:
-        """Spend on a token what was measured for it."""
+        """Spend the measured cost of a token."""
         self.spent += rdp
         assert self.spent <= self.total * (1.0 + 1e-9), "more was spent than was allowed"

@@ -1,8 +1,8 @@
 """DRAGON, arXiv 2504.11197, Algorithm 1: two independent drafts in, a draw from the mixture out.
 
-Its randomness is the counter-based noise, in lanes apart from the one that `coupled` shares: each
-side's drafts have one of their own, and so has all that the aggregating side draws. The token is
-thus a function of the seed and the two distributions, whichever side aggregates.
+Its randomness is the counter-based noise, in lanes separate from the one that `coupled` shares: one
+for each side's drafts and one for everything the aggregating side draws. The token is therefore a
+function of the seed and the two distributions, whichever side aggregates.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dragon.sampling.role import Role
 
 
 class _Lane(IntEnum):
-    """Streams of noise that share nothing with one another, nor with stream 0 to 2^32 - 1."""
+    """Independent streams of noise; none overlaps the streams 0 to 2^32 - 1."""
 
     DEVICE_DRAFT = 1
     CLOUD_DRAFT = 2

@@ -1,13 +1,13 @@
-"""Targets that say little of the device's passages: the mixture with a bounded share of them.
+"""Targets that reveal little about the device's passages: their share of the mixture is bounded.
 
 The device's part of the mixture is r = lambda p + (1 - lambda) b, where p is its distribution with
-passages, b the one without. lambda is the largest for which the target's distribution diverges from
-that of lambda = 0 by no more than is allowed, in the Renyi divergence of one order, both ways: the
-mechanism of DP-Fusion (arXiv 2507.04531), measured on what is really drawn from: after the mixture
-with the cloud's distribution, the truncation and the temperature.
+passages and b the one without. lambda is the largest value for which the target's distribution
+stays within the allowed Renyi divergence of that of lambda = 0, in both directions. This is the
+mechanism of DP-Fusion (arXiv 2507.04531), measured on the distribution that is drawn from: after
+the mixture with the cloud's distribution, truncation and temperature.
 
-Which tokens can be drawn at all must not depend on the passages: those are b's and the cloud's, and
-what truncates the mixture (`top_p`, say) leaves of it with lambda = 0.
+The set of tokens that can be drawn must not depend on the passages: it is what truncation (`top_p`,
+say) keeps of b mixed with the cloud's distribution, at lambda = 0.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _BISECTIONS = 24
 
 @dataclass(frozen=True)
 class ReferredSide(Side):
-    """A side's distribution beside the one that it has without its passages."""
+    """A side's distribution, with the one it has without its passages."""
 
     bare: WireDistribution = field(compare=False)
 
 
 def bare_of(side: Side) -> WireDistribution:
-    """What a side says without passages; only of a decoder with a bare row for it."""
+    """A side's distribution without passages; only for a decoder that has a bare row."""
     assert isinstance(side, ReferredSide), "no bare row was decoded"
     return side.bare
 
@@ -67,12 +67,12 @@ def bounded(
     order: float,
     allowance: float,
 ) -> Bounded:
-    """The distribution of a target, half the cloud's, that costs at most `allowance`."""
+    """The target's distribution, half of it the cloud's, at a cost of at most `allowance`."""
     assert sampling.temperature > 0.0
     ids = np.union1d(bare.ids, cloud.ids)
     b = bare.at(ids, bare.weights / bare.total)
     p = private.at(ids, private.weights / private.total)
-    p[b == 0.0] = 0.0  # only the passages could have said it
+    p[b == 0.0] = 0.0  # only the passages could have produced it
     public = b + cloud.at(ids, cloud.weights / cloud.total)
     if sampling.truncates:
         kept, _ = truncated(ids, np.rint(public * (1 << 40)).astype(np.int64), sampling)
@@ -81,7 +81,7 @@ def bounded(
     without = _tempered(public, sampling.temperature)
     if not p.any() or allowance <= 0.0:
         return Bounded(ids, without, 0.0, 0.0)
-    # What p says of other tokens goes to b; the device keeps its mass within the nucleus.
+    # What p gives to other tokens goes to b: the device keeps its mass within the nucleus.
     change = p * b.sum() - b * p.sum()
 
     def at(share: float) -> Bounded:
@@ -103,7 +103,7 @@ def bounded(
 
 
 def drawn(ids: Ids, log_p: Floats, key: bytes, position: int) -> int:
-    """argmax_v log p(v) + G_t(v), with noise that nobody without the key can compute."""
+    """argmax_v log p(v) + G_t(v), with noise that cannot be computed without the key."""
     scores = log_p - np.log(-np.log(_secret_uniform(key, position, ids)))
     return int(ids[np.argmax(scores)])
 
@@ -122,7 +122,7 @@ def _tempered(weights: Floats, temperature: float) -> Floats:
 
 def _log_sum(logs: Floats) -> float:
     top = float(logs.max())
-    if math.isinf(top):  # some token is possible on one side only
+    if math.isinf(top):  # a token is possible on one side only
         return top
     return top + math.log(float(np.exp(logs - top).sum()))
 

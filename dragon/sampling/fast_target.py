@@ -1,10 +1,9 @@
 """The target at little more than the cost of a draft.
 
-The paces of `aggregation.paces` are linear in the weights: those in the mixture are the mixture of
-those on both sides. So each side's tokens run once a position, for its draft, and only tokens that
-reach half of the best pace on one side can be the target. `aggregation.target` is the slow
-reference. What truncates the mixture (`top_p`, say) does so in the mixture itself, and has no part
-in this.
+The paces of `mixture.paces` are linear in the weights, so the paces of the mixture are a mixture of
+those of the two sides. Each side's tokens are raced once per position, for its draft, and only
+tokens that reach half of the best pace on one side can be the target. `mixture.target` is the slow
+reference. Truncation (`top_p`, say) acts on the mixture itself and is not supported here.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from dragon.sampling.params import Sampling
 
 @dataclass(frozen=True, eq=False)
 class Race:
-    """A side's tokens at one position: `paces` float64 [n] of its ids, and the `best` of them."""
+    """The race of a side's tokens at a position: `paces` float64 [n] of its ids, and the `best`."""
 
     side: Side
     paces: Floats
@@ -30,13 +29,13 @@ class Race:
 
     @classmethod
     def run(cls, side: Side, sampling: Sampling, position: int) -> Race:
-        """All of a side's tokens."""
+        """Race all of a side's tokens."""
         assert not sampling.truncates
         paces = mixture.paces(side.wire.ids, side.wire.weights, sampling, position)
         return cls(side, paces, float(paces.max()))
 
     def reaching(self, pace: float) -> Ids:
-        """The ids of the tokens that are at least so fast."""
+        """The ids of the tokens with at least this pace."""
         return self.side.wire.ids[self.paces >= pace]
 
 
@@ -49,7 +48,7 @@ def draft(race: Race, sampling: Sampling, position: int) -> int:
 def target(device: Race, cloud: Race, sampling: Sampling, position: int) -> int:
     """The token both sides commit."""
     own, other = mixture.factors(device.side, cloud.side)
-    # The winner's pace is at least the best of one side alone; half of it is from one of them.
+    # The winner's pace is at least the best of one side alone; half of it comes from one side.
     half = max(own * device.best, other * cloud.best) * (0.5 - DOUBT)
     ids = np.concatenate(
         [

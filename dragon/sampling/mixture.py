@@ -23,13 +23,13 @@ ETA_ONE = 1 << 16
 ETA_MIN = ETA_ONE // 50
 LOG_H_STEPS = 1024
 LOG_H_LIMIT = 64 * LOG_H_STEPS
-# Paces this close, relatively, are too close for rounded logarithms, which err by some 1e-14.
+# Relative difference below which paces are too close for rounded logarithms, which err by 1e-14.
 DOUBT = 1e-6
 
 
 @dataclass(frozen=True)
 class Side:
-    """One side's distribution of a position: p^s, quantized, and log h^s in 1/1024 nats."""
+    """One side's distribution at a position: p^s, quantized, and log h^s in 1/1024 nats."""
 
     wire: WireDistribution
     log_h: int
@@ -43,7 +43,7 @@ def fixed_log_h(log_h: float) -> int:
 def device_weight(device_log_h: int, cloud_log_h: int) -> int:
     """eta = h^d / (h^d + h^c) in 1/65536 steps, at least `ETA_MIN`.
 
-    Only a device that has no say itself, at the least log h, may weigh less.
+    Only a device with the lowest log h, which has no say itself, may weigh less.
     """
     difference = (cloud_log_h - device_log_h) / LOG_H_STEPS
     least = ETA_MIN if device_log_h > -LOG_H_LIMIT else 0
@@ -65,15 +65,15 @@ def mixture(device: Side, cloud: Side) -> tuple[Ids, Ids]:
 
 
 def factors(device: Side, cloud: Side) -> tuple[int, int]:
-    """What a token's weights on either side count in the mixture: eta S^c, (65536 - eta) S^d."""
+    """The factors of a token's two weights in the mixture: eta S^c, (65536 - eta) S^d."""
     eta = device_weight(device.log_h, cloud.log_h)
     return eta * cloud.wire.total, (ETA_ONE - eta) * device.wire.total
 
 
 def choose(ids: Ids, weights: Ids, sampling: Sampling, position: int, lane: int = 0) -> int:
-    """x_t = argmax_v log w_v + T G_t(v) over what is not truncated, ties to the lowest id.
+    """x_t = argmax_v log w_v + T G_t(v) over the tokens truncation keeps, ties to the lowest id.
 
-    Distributed as the weights, tempered (Gumbel-max); at T = 0 it is their argmax. Noise of
+    Distributed as the tempered weights (Gumbel-max); at T = 0 it is their argmax. The noise of
     different lanes is independent.
     """
     ids, weights = truncated(ids, weights, sampling)
@@ -84,7 +84,7 @@ def choose(ids: Ids, weights: Ids, sampling: Sampling, position: int, lane: int 
 def paces(ids: Ids, weights: Ids, sampling: Sampling, position: int, lane: int = 0) -> Floats:
     """w / (-log u)^T, float64 [n], whose logarithms are the scores: the largest is the choice.
 
-    By the platform's logarithms and powers, fast and right to the last places.
+    Computed with the platform's logarithm and power: fast, but the last digits may differ.
     """
     run = weights.astype(np.float64)
     if sampling.temperature > 0.0:
@@ -94,12 +94,12 @@ def paces(ids: Ids, weights: Ids, sampling: Sampling, position: int, lane: int =
 
 
 def leading(run: Floats) -> Ids:
-    """Where the largest pace may be: [k], mostly one."""
+    """Indices where the largest pace may be: [k], usually one."""
     return np.flatnonzero(run >= run.max() * (1.0 - DOUBT))
 
 
 def first(ids: Ids, weights: Ids, sampling: Sampling, position: int, lane: int = 0) -> int:
-    """The choice among rising ids by portable logarithms, of the same bits everywhere; slow."""
+    """The choice among rising ids by portable logarithms, the same bits everywhere; slow."""
     if len(ids) == 1:
         return int(ids[0])
     if sampling.temperature == 0.0:
@@ -110,12 +110,12 @@ def first(ids: Ids, weights: Ids, sampling: Sampling, position: int, lane: int =
 
 
 def stream(sampling: Sampling, lane: int) -> int:
-    """The stream of noise for one of several independent uses in the same answer."""
+    """The noise stream of one of several independent uses in the same answer."""
     return sampling.stream + (lane << STREAM_BITS)
 
 
 def total_variation(one: Side, other: Side) -> float:
-    """TV distance between two sides, 0 to 1: what is left of 1 by the sum of min(p, q)."""
+    """TV distance between two sides, 0 to 1: one minus the sum of min(p, q)."""
     p = one.wire.weights / one.wire.total
     size = max(one.wire.ids[-1], other.wire.ids[-1]) + 1
     q = other.wire.dense(size).take(one.wire.ids) / other.wire.total
@@ -123,7 +123,7 @@ def total_variation(one: Side, other: Side) -> float:
 
 
 def draft(side: Side, sampling: Sampling, position: int, lane: int = 0) -> int:
-    """The token a side would take if it were alone."""
+    """The token a side would choose alone."""
     return choose(side.wire.ids, side.wire.weights, sampling, position, lane)
 
 

@@ -1,9 +1,9 @@
 """Shared Gumbel noise: the same bits on every machine, from a seed, a position and a token.
 
-Both sides draw with the same noise instead of agreeing over the network, so
-nothing here may depend on a platform's libm: uniform numbers come from an integer hash, logarithms
-from + - x / and frexp alone, which IEEE 754 rounds alike everywhere. Each operation is a NumPy call
-of its own, so that no compiler fuses two into one rounding.
+Both sides draw with the same noise instead of agreeing over the network, so nothing here may depend
+on a platform's libm: uniform numbers come from an integer hash, logarithms from + - x / and frexp
+alone, which IEEE 754 rounds alike everywhere. Each operation is a NumPy call of its own, so that no
+compiler fuses two into one rounding.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ def _mix(x: int) -> int:
 
 
 def uniform(seed: int, stream: int, position: int, tokens: Ids) -> Floats:
-    """Uniform numbers in (0, 1), never an end: float64 [n] for token ids [n].
+    """Uniform numbers in the open interval (0, 1): float64 [n] for token ids [n].
 
-    A counter-based hash: no state, so any token of any position can be asked in any order.
+    A counter-based hash without state: any token of any position, in any order.
     """
     key = _mix((seed & _MASK) + _GOLDEN & _MASK)
     key = _mix(key ^ _mix(stream + 1))
@@ -104,7 +104,7 @@ def gumbel(seed: int, stream: int, position: int, tokens: Ids) -> Floats:
 
 @cache
 def fingerprint() -> str:
-    """Names the noise this machine really makes; two sides whose noise differs refuse to link."""
+    """Identifies the noise this machine computes; sides whose noise differs refuse to link."""
     tokens = np.array([0, 1, 2, 255, 8191, 50271, 151935], dtype=np.int64)
     digest = hashlib.sha256()
     for seed, stream, position in ((0, 0, 0), (1, 0, 7), (-1, 3, 4095), (2**63, 1, 100_000)):

@@ -1,4 +1,4 @@
-"""What a request asks of the sampler: the mode, the temperature, the nucleus, the seed."""
+"""The sampling parameters of a request: mode, temperature, nucleus, seed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_TEMPERATURE = 2.0
 MAX_PENALTY = 2.0
 MIN_REPETITION, MAX_REPETITION = 0.01, 2.0
 MAX_GRAMMAR = 1 << 16  # characters
-MAX_COUNT = 1 << 31  # exclusive, of tokens
+MAX_COUNT = 1 << 31  # exclusive bound of token counts
 MAX_BIAS = 100.0
 MAX_BIASED = 1024  # tokens
 SEED_BITS = 64
@@ -41,7 +41,7 @@ class Mode(StrEnum):
 
     @property
     def fetches(self) -> bool:
-        """Whether the cloud's documents are fetched, to answer without it."""
+        """Whether the cloud's documents are fetched to answer without the cloud."""
         return self in (Mode.CONTEXT_TEXT, Mode.CONTEXT_KV)
 
 
@@ -50,11 +50,11 @@ class Sampling:
     """Sampling parameters of one answer; both sides hold the same ones.
 
     `temperature`, `min_p`, `top_k` (0 is no limit) and `top_p` act on the mixture of the two sides,
-    never on one of them (`dragon.sampling.truncation`). `stream` tells apart the choices of one
-    request: choice and prompt index share a seed and differ in the stream, so that each gets noise
-    of its own. `logit_bias` (token and bias), the three penalties, `min_tokens`, before which no
-    token ends the answer, and `grammar`, which the answer is held to, change what either side's
-    rows say (`dragon.inference.adjustment`).
+    never on one of them (`dragon.sampling.truncation`). `stream` tells the choices of one request
+    apart: choices and prompts share a seed and differ in the stream, so that each gets its own
+    noise. `logit_bias` (token and bias), the three penalties, `min_tokens` (no token ends the
+    answer before that many) and `grammar` (which constrains the answer) adjust the logits of both
+    sides' rows (`dragon.inference.adjustment`).
 
     Raises `InvalidRequestError` for a value out of range.
     """
@@ -121,7 +121,7 @@ class Sampling:
 
     @property
     def adjusts(self) -> bool:
-        """Whether anything changes what rows say."""
+        """Whether anything adjusts the rows' logits."""
         penalties = self.presence_penalty or self.frequency_penalty
         return bool(
             self.logit_bias
@@ -133,5 +133,5 @@ class Sampling:
 
     @property
     def truncates(self) -> bool:
-        """Whether some tokens of the mixture may not be chosen."""
+        """Whether truncation drops any tokens of the mixture."""
         return self.top_p < 1.0 or self.top_k > 0 or self.min_p > 0.0

@@ -1,8 +1,8 @@
 """The wire form of a next-token distribution: a nucleus of sorted ids with integer weights.
 
 What is cut here is not approximated later: from the cut on, a side's distribution *is* its wire
-form, which it drafts from, sends and mixes. With drafts drawn before the cut, tokens outside the
-nucleus would always be accepted, and the text would depend on who aggregates.
+form. The side drafts from it, sends it and mixes it. With drafts drawn before the cut, tokens
+outside the nucleus would always be accepted, and the text would depend on who aggregates.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ class WireDistribution:
 
     @classmethod
     def of(cls, ids: Sequence[int] | Ids, weights: Sequence[int] | Ids) -> WireDistribution:
-        """Checks ids and weights; raises `FrameError` where they are no distribution."""
+        """Checks ids and weights; raises `FrameError` if they do not form a distribution."""
         weight_array = np.asarray(weights, dtype=np.int64)
         return cls(np.asarray(ids, dtype=np.int64), weight_array, int(weight_array.sum()))
 
     def at(self, ids: Ids, values: NDArray[Number]) -> NDArray[Number]:
-        """Of `values` [n], one a token here, those of a few tokens `ids` [m]; 0 of one not here."""
+        """The `values` [n], one per token here, of the tokens `ids` [m]; 0 for a token not here."""
         places = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
         return np.where(self.ids[places] == ids, values[places], values.dtype.type(0))
 
     def dense(self, size: int) -> Ids:
-        """The weights of the tokens from 0 to `size`, more than the largest here: int64 [size]."""
+        """The weights of tokens 0 to `size`, exclusive and above the largest id: int64 [size]."""
         weights = np.zeros(size, dtype=np.int64)
         weights[self.ids] = self.weights
         return weights
@@ -72,7 +72,7 @@ class WireDistribution:
 
 @dataclass(frozen=True)
 class Cut:
-    """A distribution in wire form and what the cut cost: mass kept, and TV(full, wire)."""
+    """A distribution in wire form and the cost of the cut: the mass kept, and TV(full, wire)."""
 
     wire: WireDistribution
     mass: float
@@ -85,7 +85,7 @@ def cut(whole: NDArray[np.float32], *, mass: float = NUCLEUS_MASS, cap: int = NU
     Weights are the renormalised probabilities in steps of 1/65536, at least one each.
     """
     possible = whole[whole > 0]
-    for most in (min(_FEW, cap), cap):  # to find many takes long, and few are mostly enough
+    for most in (min(_FEW, cap), cap):  # a large top is slow, and a small one is usually enough
         top = _largest(possible, most)
         reached = np.cumsum(top, dtype=np.float64) >= mass
         if reached[-1]:
@@ -93,7 +93,7 @@ def cut(whole: NDArray[np.float32], *, mass: float = NUCLEUS_MASS, cap: int = NU
     size = int(np.argmax(reached)) + 1 if reached[-1] else len(top)
     least = top[size - 1]
     ids = np.flatnonzero(whole >= least)
-    if len(ids) > size:  # of those that are equally likely the lowest
+    if len(ids) > size:  # of equally likely tokens keep the lowest ids
         ids = np.sort(ids[np.argsort(-whole[ids], kind="stable")[:size]])
     values = whole[ids].astype(np.float64)
     kept = float(values.sum())
@@ -104,6 +104,6 @@ def cut(whole: NDArray[np.float32], *, mass: float = NUCLEUS_MASS, cap: int = NU
 
 
 def _largest(values: NDArray[np.float32], count: int) -> NDArray[np.float32]:
-    """The `count` largest, falling. Faster than `torch.topk`, which branches on every value."""
+    """The `count` largest values, falling. Faster than `torch.topk`, which branches per value."""
     start = max(0, len(values) - count)
     return np.sort(np.partition(values, start)[start:])[::-1]

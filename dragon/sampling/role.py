@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class Role(StrEnum):
-    """The device decides when the sides differ; the cloud follows."""
+    """The device decides where the sides differ; the cloud follows."""
 
     DEVICE = "device"
     CLOUD = "cloud"
@@ -21,5 +21,5 @@ class Role(StrEnum):
 
 
 def by_role(role: Role, own: T, remote: T) -> tuple[T, T]:
-    """What the device has and what the cloud has, of what `role` calls its own and the remote."""
+    """Order a side's own value and the remote one as (device's, cloud's)."""
     return (own, remote) if role is Role.DEVICE else (remote, own)

@@ -1,7 +1,7 @@
 """Which tokens of a mixture may be chosen at all: `min_p`, then `top_k`, then `top_p`.
 
-Each acts on what the one before has left, as in vLLM. All of them compare integers, so that both
-sides keep the same tokens, and all of them keep the heaviest token.
+Each filters what the one before has kept, as in vLLM. All compare integers, so that both sides keep
+the same tokens, and all keep the heaviest token.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ STEPS = 1 << 16
 
 
 def truncated(ids: Ids, weights: Ids, sampling: Sampling) -> tuple[Ids, Ids]:
-    """Of rising ids [n] and their weights [n] those that may be chosen."""
+    """The tokens that may be chosen, of rising ids [n] and their weights [n]."""
     ids, weights = likely(ids, weights, sampling.min_p)
     ids, weights = heaviest(ids, weights, sampling.top_k)
     return nucleus(ids, weights, sampling.top_p)
@@ -31,12 +31,12 @@ def likely(ids: Ids, weights: Ids, min_p: float) -> tuple[Ids, Ids]:
 
 
 def least_likely(most: int, min_p: float) -> int:
-    """What a token weighs at least beside one that weighs `most`."""
+    """The least weight kept by `min_p` if the heaviest token weighs `most`."""
     return -(-round(min_p * STEPS) * most // STEPS)  # ceiling, in unbounded integers
 
 
 def heaviest(ids: Ids, weights: Ids, top_k: int) -> tuple[Ids, Ids]:
-    """The `top_k` heaviest tokens, ties to the lowest id; all of them where it is 0."""
+    """The `top_k` heaviest tokens, ties to the lowest id; all tokens if it is 0."""
     if not 0 < top_k < len(ids):
         return ids, weights
     kept = np.sort(np.lexsort((ids, -weights))[:top_k])
@@ -55,5 +55,5 @@ def nucleus(ids: Ids, weights: Ids, top_p: float) -> tuple[Ids, Ids]:
 
 
 def steps_of(top_p: float) -> int:
-    """What a nucleus holds, in 1/65536 of the weight."""
+    """The share of the weight a nucleus holds, in 1/65536."""
     return max(1, round(top_p * STEPS))

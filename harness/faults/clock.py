@@ -1,6 +1,6 @@
 """A service whose wall clock can be set: `python -m harness.faults.clock FILE SERVICE`.
 
-Its `time.time` is ahead by as many seconds as FILE says, 0 while there is none.
+Its `time.time` is ahead by as many seconds as FILE says, 0 without the file.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from cli.main import main
 
 
 def follow(file: Path) -> None:
-    """Let this process's wall clock follow a file."""
+    """Make this process's wall clock follow a file."""
     real = time.time
 
     def ahead() -> float:

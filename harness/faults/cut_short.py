@@ -1,12 +1,12 @@
-"""A device's storage in a process of its own, which is cut short at one of its operations.
+"""A device's storage in a process of its own, interrupted at one of its operations.
 
-    python -m harness.faults.cut_short DATA_DIR PROMISED AT [--out OUT] [--seed N] [--failing HOW]
+   python -m harness.faults.cut_short DATA_DIR PROMISED AT [--out OUT] [--seed N] [--failing HOW]
 
 takes the steps of `harness.faults.storage`. Before operation AT on files or database it is killed;
-with OUT the power fails instead: OUT is what the disk then holds (`durable`), with a seed some of
-what was not synchronised. With HOW (`disk.Failure`) it goes on, but this operation and those next
-to it fail: what is refused is asked for again. PROMISED gets a line of JSON for each step that was
-done. Status 0 if all were.
+with OUT the power fails instead: OUT is what the disk then holds (`durable`), and with a seed some
+of what was not synchronised. With HOW (`disk.Failure`) it continues, but this operation and the
+next ones fail, and refused steps are retried. PROMISED gets a line of JSON for each completed step.
+The status is 0 if all were completed.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ async def work(
             elif what == "added":
                 note = NOTES[which]
                 await again(partial(store.add, note.name, note.content, replace=note is MOVED))
-            elif which != HUT.id:  # that one was replaced
+            elif which != HUT.id:  # it was replaced
                 await again(partial(store.delete, which))
             promise(what, which)
             if what == "added":
@@ -64,7 +64,7 @@ async def work(
 
 
 async def again(step: Callable[[], Awaitable[T]]) -> T:
-    """Do what a person does whom a failing disk has refused."""
+    """Retry a step, as a user does after disk errors."""
     for _ in range(_ATTEMPTS):
         try:
             return await step()
@@ -107,7 +107,7 @@ def count_operations(data_dir: Path, before: Before) -> None:
 
 
 def follow_commits(durable: Durable) -> None:
-    """Tell what is durable of every commit of SQLite."""
+    """Report every SQLite commit to `durable`."""
 
     class Connection(sqlite3.Connection):
         def commit(self) -> None:
@@ -124,7 +124,7 @@ def follow_commits(durable: Durable) -> None:
 
 
 def main() -> None:
-    """Work until the operation that is not done."""
+    """Work until the operation at which it is interrupted."""
     parser = argparse.ArgumentParser()
     parser.add_argument("data_dir", type=Path)
     parser.add_argument("promised", type=Path)
@@ -157,7 +157,7 @@ def main() -> None:
     def promise(what: str, which: str) -> None:
         os.write(sink, json.dumps([what, which]).encode() + b"\n")
 
-    # A service that does not start for want of a disk is started again by who supervises it.
+    # A service that fails to start because of the disk is restarted by its supervisor.
     count = partial(count_operations, options.data_dir, before)
     if options.failing is None:
         count()

@@ -1,4 +1,4 @@
-"""A disk that fails: full, broken, or with the database in somebody else's hands."""
+"""A failing disk: full, broken, or with the database locked by another process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from app.storage.database import DATABASE
 
 @contextmanager
 def locked(data_dir: Path) -> Iterator[None]:
-    """Another process is writing to the database, and does not get done."""
+    """Another process is writing to the database, and does not finish."""
     with closing(sqlite3.connect(data_dir / DATABASE, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         yield
@@ -27,7 +27,7 @@ def locked(data_dir: Path) -> Iterator[None]:
 
 @contextmanager
 def small_disk(at: Path, size: int) -> Iterator[None]:
-    """A file system of `size` bytes, mounted at a new directory. Linux, and for root."""
+    """A file system of `size` bytes, mounted at a new directory. Needs Linux and root."""
     at.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", at], check=True)
     try:
@@ -37,7 +37,7 @@ def small_disk(at: Path, size: int) -> Iterator[None]:
 
 
 def full() -> OSError:
-    """What the system says of a full disk."""
+    """The system's error for a full disk."""
     return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
@@ -49,7 +49,7 @@ class Failure(StrEnum):
     LOCKED = "locked database"
 
     def error(self, *, statement: bool) -> Exception | None:
-        """What is said to whoever changes a file, or runs a statement; None if it succeeds."""
+        """The error of a file change, or of a statement; None if it succeeds."""
         if statement:
             name, message = _OF_STATEMENTS[self]
             said = sqlite3.OperationalError(message)

@@ -1,4 +1,4 @@
-"""Frames that a peer sends where it should not: each kind of disturbance, as bytes."""
+"""Frames that a peer should not send: each kind of disturbance, as bytes."""
 
 from __future__ import annotations
 
@@ -17,40 +17,40 @@ from dragon.sampling.role import Role
 
 
 class Behaviour(StrEnum):
-    """What a peer does once it is asked. All are ready first, unless they say otherwise."""
+    """What a peer does when asked. All send `ready` first, unless stated otherwise."""
 
     # Takes part, in its own way.
-    FLAT = "flat"  # says nothing, with all the relevance that can be claimed
-    STEER = "steer"  # begins the answer in words of its choice, then says nothing
+    FLAT = "flat"  # a flat distribution, with the highest relevance possible
+    STEER = "steer"  # begins the answer with chosen words, then a flat distribution
     REPLAY = "replay"  # sends every draft twice
-    SLOW = "slow"  # claims to take an hour a token, and sends one
+    SLOW = "slow"  # claims to take an hour per token, and sends one
     DRIP = "drip"  # sends a draft a second
-    SILENT = "silent"  # says nothing more
-    # Is not there.
+    SILENT = "silent"  # sends nothing more
+    # Is absent.
     NEVER = "never"  # is never ready
     LATE = "late"  # is ready after some seconds
     FAULT = "fault"  # fails every answer
     HANG_UP = "hang up"  # ends the connection instead
-    NO_PONG = "no pong"  # says nothing more, not even that it is there
-    # Sends what does not belong there, every now and then.
+    NO_PONG = "no pong"  # sends nothing more, not even pongs
+    # Periodically sends what does not belong there.
     OLD = "old"  # drafts of another incarnation
     GAP = "gap"  # drafts with others missing before them
     FUTURE = "future"  # drafts of an epoch to come
     CHECKSUM = "checksum"  # drafts after another text
     READY = "ready"  # is ready again and again
-    RESYNC = "resync"  # does not agree, again and again
-    TARGET = "target"  # decides what is not its to decide
+    RESYNC = "resync"  # asks for a resync again and again
+    TARGET = "target"  # sends targets that are not its to choose
     CANDIDATE = "candidate"  # offers whole answers
-    SCORE = "score"  # scores what was not to be scored
-    BULK = "bulk"  # sends data that nobody asked for
-    FOREIGN = "foreign"  # sends a token that no vocabulary has
+    SCORE = "score"  # sends scores that were not requested
+    BULK = "bulk"  # sends data that was not requested
+    FOREIGN = "foreign"  # sends a token outside every vocabulary
     GARBAGE = "garbage"  # sends bytes that are no frame
-    STRANGER = "stranger"  # sends drafts for answers that there are not
+    STRANGER = "stranger"  # sends drafts for answers that do not exist
     # Sends too much.
     HUGE = "huge"  # passages as long as a frame allows
     FLOOD = "flood"  # bundles of tiny drafts, as fast as it can
     PINGS = "pings"  # pings, as fast as it can
-    PROBES = "probes"  # bytes that say nothing, as fast as it can
+    PROBES = "probes"  # padding, as fast as it can
 
 
 FLOODS = frozenset({Behaviour.FLOOD, Behaviour.PINGS, Behaviour.PROBES})
@@ -65,7 +65,7 @@ class Asked:
     ready: control.Ready
 
     def draft(self, **changes: Any) -> Draft:
-        """A draft that would be right, but for the changes."""
+        """A draft that would be valid, except for the changes."""
         session = self.session
         length = len(session.committed)
         side = Side(WireDistribution.of([5], [SCALE]), 0)
@@ -78,7 +78,7 @@ class Asked:
 
 
 def huge(ready: control.Ready) -> control.Ready:
-    """The largest `ready` that a frame has room for."""
+    """The largest `ready` that fits in a frame."""
     (document,) = ready.documents
     text = "a" * 60_000
     return ready.model_copy(
@@ -120,5 +120,5 @@ _MADE: Mapping[Behaviour, Callable[[Asked], registry.Frame]] = {
 
 
 def disturbance(behaviour: Behaviour) -> Callable[[Asked], registry.Frame] | None:
-    """What makes the frame of a behaviour that sends them every now and then, or as it can."""
+    """The function that makes the frames of a behaviour that sends them repeatedly."""
     return _MADE.get(behaviour)

@@ -1,8 +1,8 @@
-"""What of a directory a power cut would leave: no more than was synchronised, or any part of it.
+"""What a power cut leaves of a directory: only what was synchronised, or any part of the rest.
 
 The strictest reading of POSIX: a file's bytes are durable once it is synchronised, its name once
-its directory is. What was written since may be there or not, each for itself. SQLite's files are
-taken as they stood at its last commit, which it synchronises itself (`synchronous = FULL`).
+its directory is. Later writes may survive or not, independently. SQLite's files are taken as of its
+last commit, which it synchronises itself (`synchronous = FULL`).
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ Sync = Callable[[int], None]
 
 @dataclass
 class Durable:
-    """The durable state of everything under `root`, which is durable as a whole at first.
+    """The durable state of everything under `root`, all of which is durable at first.
 
-    `database` names a file that SQLite writes, with those beside it.
+    `database` names a file that SQLite writes; the files beside it with that prefix belong to it.
     """
 
     root: Path
     database: str
     _bytes: dict[int, bytes] = field(default_factory=dict)  # of files, by inode
     _names: dict[int, dict[str, int]] = field(default_factory=dict)  # of directories
-    _held: dict[int, int] = field(default_factory=dict)  # by inode: none is given out again
+    _held: dict[int, int] = field(default_factory=dict)  # open files, to reserve inodes
     _committed: Path | None = None
     lock: RLock = field(default_factory=RLock)
-    """Held while SQLite commits: power does not fail between a commit and the note of it."""
+    """Held while SQLite commits: power does not fail between a commit and its recording."""
 
     def __post_init__(self) -> None:
         for directory in (self.root, *(each for each in self.root.rglob("*") if each.is_dir())):
@@ -44,7 +44,7 @@ class Durable:
         self.committed()
 
     def watch(self) -> None:
-        """Follow `os.fsync` from now on; of no use to other processes."""
+        """Follow this process's `os.fsync` from now on."""
         sync: Sync = os.fsync
 
         def followed(descriptor: int) -> None:
@@ -65,7 +65,7 @@ class Durable:
         self._committed = copy
 
     def cut(self, out: Path, chance: random.Random | None = None) -> None:
-        """Write to `out` what is left: what is durable, and by chance some of the rest."""
+        """Write to `out` what survives: what is durable, and by chance some of the rest."""
         with self.lock:
             self._cut(out, chance)
 
@@ -106,7 +106,7 @@ class Durable:
         self._names[self._hold(directory)] = names
 
     def _hold(self, path: Path) -> int:
-        """A path's inode, which stays its own."""
+        """A path's inode, held so that it is not reused."""
         descriptor = os.open(path, os.O_RDONLY)
         inode = os.fstat(descriptor).st_ino
         if inode in self._held:

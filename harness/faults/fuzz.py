@@ -1,8 +1,9 @@
-"""Frames with something wrong in them, as they come from a broken or hostile side of the link.
+"""Frames with errors, as from a broken or hostile side of the link.
 
-Each begins as a frame that side might send. Bits flip, bytes go missing, are repeated or taken from
-another frame, fields of text frames get values of other kinds; some stay right, at a wrong time.
-Whatever arrives is refused by `FrameError`, or it is a message that the session of any mode bears.
+Each begins as a frame that the side might send. Bits flip, bytes go missing, are repeated or taken
+from another frame, fields of text frames get values of other types; some stay valid, but come at
+the wrong time. Each is either refused with `FrameError`, or is a message that the session of any
+mode survives.
 """
 
 from __future__ import annotations
@@ -87,14 +88,14 @@ def right(sender: Role) -> list[registry.Message]:
 
 
 class Fuzzer:
-    """Wrong frames of one side, from a seed."""
+    """Broken frames of one side, from a seed."""
 
     def __init__(self, sender: Role, seed: int) -> None:
         self._chance = random.Random(seed)
         self._right = [registry.encode(message, 1) for message in right(sender)]
 
     def frame(self) -> registry.Frame:
-        """The next one."""
+        """The next frame."""
         chance = self._chance
         frame = chance.choice(self._right)
         if chance.random() < 0.1:
@@ -136,14 +137,14 @@ class Fuzzer:
 
 @dataclass
 class Counts:
-    """What became of frames."""
+    """How many frames were refused or accepted."""
 
     refused: int = 0
     taken: int = 0
 
 
 def feed(receiver: Role, frames: int, seed: int) -> Counts:
-    """Give a side so many wrong frames, in answers of every mode; raises what nobody handles."""
+    """Feed a side broken frames, in answers of every mode; raises what it does not handle."""
     sender = Role.CLOUD if receiver is Role.DEVICE else Role.DEVICE
     fuzzer, counts = Fuzzer(sender, seed), Counts()
     modes: Sequence[Mode] = [mode for mode in Mode if mode.joint and not mode.fetches]

@@ -1,6 +1,6 @@
-"""A device that does what it likes to its peer: real sockets, with a key that is right.
+"""A device that does what it likes to its peer: real sockets, with a valid key.
 
-Whatever it does, it goes on with it, or stays connected, until it is told that it is over.
+It keeps doing it, or stays connected, until it is told to stop.
 """
 
 from __future__ import annotations
@@ -29,45 +29,45 @@ _REFUSED = (WebSocketException, OSError, TimeoutError)
 
 
 class Behaviour(StrEnum):
-    """What a device does. It has asked for an answer before, unless its line says otherwise."""
+    """What a device does. It has asked for an answer first, unless stated otherwise."""
 
-    # Does not come in.
-    WRONG_KEYS = "wrong keys"  # tries keys that it does not have
+    # Is not admitted.
+    WRONG_KEYS = "wrong keys"  # tries wrong keys
     HALF_REQUESTS = "half requests"  # sends halves of upgrade requests
-    MUTE = "mute"  # connects often, and says nothing
+    MUTE = "mute"  # connects often, and sends nothing
     NO_HELLO = "no hello"  # asks before it has greeted
-    OTHER_VERSION = "other version"  # is of another release
+    OTHER_VERSION = "other version"  # has another release
     # Sends what is no message of a device.
     GARBAGE = "garbage"  # bytes that are no frame
     HALF_FRAME = "half frame"  # the first half of a WebSocket frame
     OVERSIZE = "oversize"  # a message larger than any may be
-    DEEP = "deep"  # JSON that is nested without end
+    DEEP = "deep"  # endlessly nested JSON
     BUNDLE = "bundle"  # a bundle that lies about its lengths
-    FUZZ = "fuzz"  # frames with something wrong in them
+    FUZZ = "fuzz"  # broken frames
     PEERS_OWN = "peer's own"  # messages that only a peer sends
     HELLOS = "hellos"  # greets again and again
     # Asks for what it may not have.
     ALL_ANSWERS = "all answers"  # opens as many answers as it can, and closes none
     SAME_STREAM = "same stream"  # opens an answer twice
     OPEN_CLOSE = "open close"  # opens answers and closes them at once
-    TOO_LONG = "too long"  # a conversation that no context takes
-    FOREIGN = "foreign"  # a token that no vocabulary has
-    NO_JOIN = "no join"  # wants to join answers, and does not
+    TOO_LONG = "too long"  # a conversation too long for any context
+    FOREIGN = "foreign"  # a token outside every vocabulary
+    NO_JOIN = "no join"  # asks to join answers, and does not
     CONNECTIONS = "connections"  # opens connection after connection
-    HANGS_UP = "hangs up"  # is gone in mid-answer, again and again
-    # Goes on with an answer as nobody does.
-    OLD = "old"  # joins as it was before
+    HANGS_UP = "hangs up"  # hangs up in mid-answer, again and again
+    # Continues an answer in an invalid way.
+    OLD = "old"  # joins with an old incarnation
     EPOCH = "epoch"  # drafts of an epoch to come
     CHECKSUM = "checksum"  # corrects another text
     GAP = "gap"  # corrects what is not drafted yet
     REPLAY = "replay"  # corrects the first token again and again
-    TARGETS = "targets"  # decides what is not its to decide
+    TARGETS = "targets"  # sends targets that are not its to choose
     CANDIDATES = "candidates"  # offers whole answers
-    STRANGER = "stranger"  # corrects answers that there are not
+    STRANGER = "stranger"  # corrects answers that do not exist
     # Sends too much, or reads too little.
     FLOOD = "flood"  # bundles of tiny drafts, as fast as it can
     PINGS = "pings"  # pings, as fast as it can
-    UNREAD = "unread"  # has much sent to it, and reads none of it
+    UNREAD = "unread"  # requests much data, and reads none of it
 
 
 _SIDE = Side(WireDistribution.of([5], [SCALE]), 0)
@@ -117,7 +117,7 @@ _WITHOUT_END = frozenset({Behaviour.FLOOD, Behaviour.PINGS, Behaviour.UNREAD})
 
 
 def _frames(behaviour: Behaviour) -> Iterator[registry.Frame]:
-    """What a device sends once it has asked for an answer, without end."""
+    """An endless stream of the frames a device sends once it has asked for an answer."""
     if behaviour in _SAME:
         return (_SAME[behaviour]() for _ in count())
     streams = count(2)
@@ -139,7 +139,7 @@ def _frames(behaviour: Behaviour) -> Iterator[registry.Frame]:
 
 
 class HostileDevice:
-    """A device with a key, and what it does to the peer at a port."""
+    """A device with a key, and its behaviour towards the peer at a port."""
 
     def __init__(self, port: int, key: str, behaviour: Behaviour) -> None:
         self._port = port
@@ -158,7 +158,7 @@ class HostileDevice:
     def __exit__(self, *_: object) -> None:
         self._over.set()
         for each in self._sockets:
-            with suppress(OSError):  # what it is sending would else hold it up
+            with suppress(OSError):  # otherwise it could block in sending
                 each.shutdown(socket.SHUT_RDWR)
         self._thread.join()
 
@@ -194,7 +194,7 @@ class HostileDevice:
             yield
 
     def _talk(self) -> None:
-        """Ask and send, and connect anew where that ended the connection."""
+        """Ask and send, reconnecting if that ended the connection."""
         for _ in range(_OFTEN):
             with suppress(*_REFUSED), raw_link.link(self._port, self._key) as connection:
                 self._sockets.append(connection.socket)
@@ -212,7 +212,7 @@ class HostileDevice:
             case Behaviour.OTHER_VERSION:
                 connection.send(raw_link.hello(version=control.PROTOCOL_VERSION + 1))
                 raw_link.next_control(connection)
-                raw_link.next_control(connection)  # it is hung up on
+                raw_link.next_control(connection)  # the peer hangs up
         connection.send(raw_link.hello())
         connection.send(raw_link.opening(1))
         match self._behaviour:

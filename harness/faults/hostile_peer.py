@@ -1,7 +1,7 @@
 """A peer that does what it likes: a real WebSocket, the protocol's own session, chosen lies.
 
-It speaks the protocol correctly where that serves it: its session is the cloud's own, and only the
-distributions that it drafts from are made up. All it is sent is written down.
+It follows the protocol where that helps it: its session is the cloud's own, and only the
+distributions that it drafts from are made up. Everything it receives is recorded.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dragon.sampling.quantized import SCALE, WireDistribution
 from dragon.sampling.role import Role
 from harness.faults.disturbances import FLOODS, Asked, Behaviour, disturbance, huge
 
-_FLAT = 4096  # tokens of a distribution that says nothing
+_FLAT = 4096  # tokens of a flat distribution
 _HORIZON = 1024
 _PULSE_S = 0.3
 _DRIP_S = 1.0
@@ -49,7 +49,7 @@ _DRAFTING = frozenset(
 class HostilePeer:
     """`received` is what a device sent; `texts` are the answers as far as the peer knows them.
 
-    `words` are what it begins answers with where it steers, `bait` a passage that it claims to have
+    `words` are what it begins answers with if it steers, `bait` is a passage that it claims to have
     found.
     """
 
@@ -62,9 +62,9 @@ class HostilePeer:
     sessions: list[Session] = field(default_factory=list)
 
     def texts(self) -> list[str]:
-        """What it knows of answers: words it was sent, text that both hold, and what was drafted.
+        """What it knows of answers: words it was sent, text that both sides hold, and drafts.
 
-        In modes that send distributions the likeliest token of each counts as read.
+        In modes that send distributions, the likeliest token of each counts as known.
         """
         decode = self.tokenizer.decode
         found = [decode(session.committed) for session in self.sessions]
@@ -85,7 +85,7 @@ class HostilePeer:
         return [*found, decode(drafts), decode(likeliest)]
 
     def clear(self) -> None:
-        """Forget what came before."""
+        """Forget everything so far."""
         self.received.clear()
         self.sessions.clear()
 
@@ -184,7 +184,7 @@ class _Connection:
         self._start(stream, self._misbehave(Asked(stream, session, ready)))
 
     def _start(self, stream: int, work: Coroutine[None, None, None]) -> None:
-        """Do something for as long as the answer lasts."""
+        """Run work for as long as the answer lasts."""
         self.pulses.setdefault(stream, []).append(asyncio.create_task(work))
 
     async def _misbehave(self, asked: Asked) -> None:
@@ -210,7 +210,7 @@ class _Connection:
                 await self.socket.send(disturbing(asked))
 
     async def _draft(self, stream: int, session: Session) -> None:
-        """Whatever the session wants drafted, from distributions that are made up."""
+        """Draft what the session wants, from made-up distributions."""
         behaviour = self.peer.behaviour
         if behaviour not in _DRAFTING:
             return

@@ -1,7 +1,7 @@
 """A model server that speaks OpenAI's completions as vLLM does, and misbehaves when told to.
 
 A real model behind real sockets: `python -m harness.faults.openai_server MODEL --port 8000`, or
-`serving` in this process, where a test changes what it does while it runs.
+`serving` in this process, where a test changes its behaviour while it runs.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _KEPT = 4
 
 @dataclass
 class Behaviour:
-    """What the server does, and what it was asked.
+    """What the server does, and the requests it got.
 
-    `root` is where it says that its model is. `most` likeliest tokens are named, by ids
-    (`names_ids`) or by text. `statuses` answer the next requests for completions, with the headers
-    beside them. After `tokens` of a stream it does what `fault` says, once: `die` (hang up), `fail`
-    (say that it failed), `babble` (say what nobody understands), `freeze` (say nothing more until
-    `thaw`). `pause_s` goes by before every token.
+    `root` is where it claims its model is. It names `most` likeliest tokens, by ids (`names_ids`)
+    or by text. `statuses` are the replies to the next requests for completions, with headers. After
+    `tokens` of a stream it does what `fault` says, once: `die` (hang up), `fail` (report a
+    failure), `babble` (send something invalid), `freeze` (send nothing more until `thaw`).
+    `pause_s` precedes every token.
     """
 
     key: str = ""
@@ -60,7 +60,7 @@ class Behaviour:
 
 
 class Served:
-    """A model and its tokenizer, one text at a time; the last texts are kept, as servers do."""
+    """A model and its tokenizer, one text at a time; it keeps the last texts, as servers do."""
 
     def __init__(self, tokenizer: Tokenizer, model: Backend) -> None:
         self.tokenizer = tokenizer
@@ -74,7 +74,7 @@ class Served:
     def after(self, text: list[int]) -> torch.Tensor:
         """Log-probabilities float32 [V] of the token after a text."""
         with self._lock:
-            # The one that shares most of it; of several the one that was used longest ago.
+            # The slot that shares most of it; of several the least recently used.
             slot = max(self._texts, key=lambda slot: _shared(self._texts[slot], text))
             start = min(_shared(self._texts.pop(slot), text), len(text) - 1)
             logits = self._model.forward([slot], [start], torch.tensor([text[start:]]), 1)[0, -1]
@@ -83,7 +83,7 @@ class Served:
 
 
 def _shared(one: list[int], two: list[int]) -> int:
-    """Tokens that both begin with."""
+    """How many tokens both begin with."""
     return next(
         (n for n, (a, b) in enumerate(zip(one, two, strict=False)) if a != b),
         min(len(one), len(two)),
@@ -207,7 +207,7 @@ def serving(served: Served, behaviour: Behaviour) -> Iterator[str]:
 
 @contextlib.contextmanager
 def process(model: Path, log: Path, pause_ms: float) -> Iterator[Service]:
-    """A server of a model's directory in a process of its own."""
+    """A server for a model's directory, in a process of its own."""
     port = services.free_port()
     arguments = [str(model), "--port", str(port), "--pause-ms", str(pause_ms)]
     started = warm.start("harness.faults.openai_server", arguments, os.environ, log)

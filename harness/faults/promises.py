@@ -1,4 +1,4 @@
-"""What a device has promised, and whether it holds after it was cut short."""
+"""What a device has promised, and whether it holds after an interruption."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class CutShort:
     log: str
 
     def broken(self) -> list[str]:
-        """Start the device again: promises that it does not keep, and whatever else is wrong."""
+        """Restart the device; return the promises that it breaks, and anything else wrong."""
         found = asyncio.run(self._after_a_start())
         found += [f"{NOTES[each].name} is still on the disk" for each in self._traces()]
         for note in NOTES.values():
@@ -60,7 +60,7 @@ class CutShort:
                 still = {each.id for each in await store.list()}  # not replaced meanwhile
                 if document.id in still - {hit.document for hit in hits}:
                     found.append(f"{note.name} is not found")
-            # The step that was under way may have been done, or not.
+            # The step in progress may have been done, or not.
             under_way = STEPS[: len(self.promised) + 2]
             for what, which in self.promised:
                 if what == "added" and which not in there and ("deleted", which) not in under_way:
@@ -85,7 +85,7 @@ class CutShort:
 
 
 class Cutter:
-    """Cuts devices short, each on a fresh data directory under `base`."""
+    """Interrupts devices, each on a fresh data directory under `base`."""
 
     def __init__(self, base: Path) -> None:
         self._base = base
@@ -94,17 +94,17 @@ class Cutter:
         database.migrate(database.database_url(self._template))
 
     def killed(self, at: int) -> CutShort | None:
-        """Killed before an operation; None where it has done with all before."""
+        """Kill it before an operation; None if it has finished all before that."""
         return self._run(f"kill-{at}", at)
 
     def without_power(self, at: int, seed: int | None = None) -> CutShort | None:
-        """Without power before an operation, with a seed some of the rest on the disk."""
+        """Cut its power before an operation; a seed leaves some unsynchronised data on the disk."""
         seeded = () if seed is None else ("--seed", str(seed))
         name = f"power-{at}-{seed}"
         return self._run(name, at, "--out", str(self._base / name / "out"), *seeded)
 
     def failing(self, how: Failure, at: int) -> CutShort:
-        """Through with all steps, though some operations from one on failed."""
+        """Run all steps, with some operations from one on failing."""
         cut = self._run(f"{how}-{at}", at, "--failing", how, whole=True)
         assert cut is not None
         return cut
@@ -127,7 +127,7 @@ class Cutter:
 
 
 def operations(cutter: Cutter) -> int:
-    """How many operations there are: the first number at which a device has done with all."""
+    """The number of operations: at the next, a device has already finished."""
     low, high = 1, 2
     while cutter.killed(high) is not None:
         low, high = high, 2 * high
@@ -138,5 +138,5 @@ def operations(cutter: Cutter) -> int:
 
 
 def spread(count: int, last: int) -> list[int]:
-    """So many of the numbers from 1 to `last`, or all of them, spread evenly."""
+    """`count` of the numbers from 1 to `last`, spread evenly, or all of them."""
     return sorted({1 + (last - 1) * place // max(1, count - 1) for place in range(count)})

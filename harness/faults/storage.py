@@ -1,4 +1,4 @@
-"""A device's storage without its models, and what a person does with it, step by step."""
+"""A device's storage without its models, and a user's actions on it, step by step."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Note:
 
     @property
     def id(self) -> str:
-        """What the store calls it."""
+        """Its id in the store."""
         return identity(self.name, "", hashlib.sha256(self.content).hexdigest(), DEVICE)
 
 
@@ -44,7 +44,7 @@ STEPS = (
     ("added", BOAT.id),
     ("recorded", "answer-2"),
     ("deleted", BOAT.id),
-    ("added", MOVED.id),  # which replaces the other of its name
+    ("added", MOVED.id),  # it replaces the other of its name
     ("deleted", HUT.id),
     ("added", GARDEN.id),
     ("recorded", "answer-3"),

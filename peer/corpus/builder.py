@@ -1,8 +1,7 @@
-"""Builds a version of the public corpus from a file of passages, or from another version and one.
+"""Builds a version of the public corpus from a file of passages, perhaps on top of another.
 
-The source is read twice: once to see that it is well formed, then a part at a time. What was made
-when a build is broken off lies in the directory of the next version, from where the same build goes
-on.
+The source is read twice: once to validate it, then a part at a time. An interrupted build leaves
+its work in the directory of the next version, where the same build resumes.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ _Embedded = Callable[[Iterable[list[Passage]]], Iterator[tuple[list[Passage], Ve
 
 @dataclass(frozen=True)
 class _Plan:
-    """What a build is of: one of the same plan goes on with what another has left."""
+    """What a build is made from; a build with the same plan resumes another's work."""
 
     form: int
     source: Source
@@ -61,7 +60,7 @@ class _Plan:
 
 @dataclass(frozen=True)
 class _State:
-    """How far it has come: `documents` of the source, and `passages`, with those of the base."""
+    """Progress so far: `documents` of the source, and `passages` including the base's."""
 
     plan: _Plan
     parts: int
@@ -70,14 +69,14 @@ class _State:
 
     @classmethod
     def read(cls, directory: Path) -> _State | None:
-        """That of an earlier build, if there is one."""
+        """The state of an earlier build, if there is one."""
         try:
             return _JSON.validate_json((directory / _STATE).read_bytes())
         except (OSError, ValueError):
             return None
 
     def write(self, directory: Path) -> None:
-        """Keep it, durably."""
+        """Store it durably."""
         write_whole(directory / _STATE, _JSON.dump_json(self).decode())
 
 
@@ -95,14 +94,15 @@ def build(
     workers: Workers | None = None,
     progress: Progress | None = None,
 ) -> Manifest:
-    """Build a version of the corpus at `out`, and have it served.
+    """Build a version of the corpus at `out`, and make it the one served.
 
     `source` is a file (see peer.corpus.passage_reader); every sentence of a text becomes a passage.
-    Documents are shared out among the shards by a hash of their ids; a shard of more than
-    `flat_up_to` passages gets an index of their vectors. With `append` the new version has what the
-    one served has, too, and is divided like that. `workers` make vectors, or else `embedder` does.
+    Documents are distributed over the shards by a hash of their ids; a shard of more than
+    `flat_up_to` passages gets an index of their vectors. With `append` the new version also
+    contains the one served, and is sharded like it. `workers` compute the vectors if given, else
+    `embedder`.
 
-    After a failure the corpus is as it was, and the same build goes on where it was. Raises
+    After a failure the corpus is as it was, and the same build resumes where it stopped. Raises
     ConfigurationError if `source` is missing or `out` is not a corpus, DocumentError with a line
     number if the source is malformed, StorageError if the disk is full.
     """
@@ -152,7 +152,7 @@ def embedded_texts(source: Path) -> list[str]:
 
 
 def _count(source: Path, progress: Progress) -> int:
-    """How many documents a source holds, all of which are well formed."""
+    """The number of documents in a source; raises if any is malformed."""
     task = progress.add_task("reading", total=None)
     documents = sum(1 for _ in read_records(source))
     progress.remove_task(task)
@@ -162,14 +162,14 @@ def _count(source: Path, progress: Progress) -> int:
 
 
 def _opened(out: Path, embedder: TextEmbedder) -> Corpus:
-    """The version that is served, which was read whole, and is closed again."""
+    """The version being served, verified and closed again."""
     corpus = Corpus.open(out, embedder)
     corpus.close()
     return corpus
 
 
 def _begun(directory: Path, plan: _Plan, base: Corpus | None, versions: Versions) -> _State:
-    """How far a build of this plan has come; what another one has left is removed."""
+    """The progress of a build with this plan; another plan's work is removed."""
     state = _State.read(directory)
     if state is not None and state.plan == plan:
         return state
@@ -194,7 +194,7 @@ def _begun(directory: Path, plan: _Plan, base: Corpus | None, versions: Versions
 
 @contextmanager
 def _writers(directory: Path, plan: _Plan, dimension: int) -> Iterator[list[ShardWriter]]:
-    """All shards in the making."""
+    """Writers for all shards."""
     with ExitStack() as stack:
         yield [
             stack.enter_context(closing(ShardWriter(directory / shard_name(number), dimension)))
@@ -203,7 +203,7 @@ def _writers(directory: Path, plan: _Plan, dimension: int) -> Iterator[list[Shar
 
 
 def _alone(source: Path, embedder: TextEmbedder) -> _Embedded:
-    """Vectors made in this process."""
+    """Vectors computed in this process."""
     return partial(embedded, embed=Prebuilt.of(source, embedder).embed)
 
 
@@ -215,7 +215,7 @@ def _fill(
     embedded: _Embedded,
     progress: Progress,
 ) -> _State:
-    """Give the shards the rest of the source."""
+    """Add the rest of the source to the shards."""
     total = state.plan.source.documents
     task = progress.add_task(source.name, total=total, completed=state.documents)
     records = itertools.islice(read_records(source), state.documents, None)
@@ -241,7 +241,7 @@ def _fill(
 def _finish(
     state: _State, writers: Sequence[ShardWriter], flat_up_to: int, progress: Progress
 ) -> tuple[int, int]:
-    """Write what is made of all passages; returns how many there are, and words."""
+    """Write the files that need all passages; returns the numbers of passages and words."""
     task = progress.add_task("index", total=state.passages)
     counts = [writer.finish(flat_up_to, partial(progress.advance, task)) for writer in writers]
     return sum(passages for passages, _ in counts), sum(words for _, words in counts)
@@ -255,7 +255,7 @@ def _described(directory: Path) -> dict[str, File]:
 
 @contextmanager
 def _room(out: Path) -> Iterator[None]:
-    """Raises StorageError where the disk is full."""
+    """Raises StorageError if the disk is full."""
     try:
         yield
     except (OSError, sqlite3.OperationalError) as error:
@@ -263,6 +263,6 @@ def _room(out: Path) -> Iterator[None]:
         if not of_sqlite and getattr(error, "errno", 0) not in (errno.ENOSPC, errno.EDQUOT):
             raise
         raise StorageError(
-            f"The disk of {out} is full. Make room and run the same command again: it goes on "
+            f"The disk of {out} is full. Make room and run the same command again: it resumes "
             "where it was."
         ) from error

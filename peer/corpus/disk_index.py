@@ -1,7 +1,7 @@
-"""Nearest neighbours among vectors that stay on disk: FAISS IVF-PQ, re-scored by full vectors.
+"""Nearest neighbours among vectors that stay on disk: FAISS IVF-PQ, re-ranked by full vectors.
 
-Inverted lists with codes of 64 bytes a vector are mapped into memory and find candidates; the
-candidates' vectors are read from their file and compared as `VectorIndex` compares all of them.
+Inverted lists with codes of 64 bytes per vector are memory-mapped and find candidates; the
+candidates' vectors are read from their file and compared as in `VectorIndex`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dragon.retrieval.index import IndexFileError, VectorIndex, Vectors
 Ids = npt.NDArray[np.int64]
 
 _CODE_BYTES = 64
-_TRAINED_ON = 64  # vectors an inverted list
+_TRAINED_ON = 64  # vectors per inverted list
 _BLOCK = 16_384
 _PROBES, _READ = 224, 256
 
@@ -30,8 +30,8 @@ _PROBES, _READ = 224, 256
 class VectorFile:
     """Vectors in half precision in the order of their ids, read one at a time.
 
-    They are not mapped: of each page that is read, the system would map 15 more, and most of the
-    file were resident soon.
+    They are not memory-mapped: for each page read, the system would map 15 more, and most of the
+    file would soon be resident.
     """
 
     def __init__(self, path: Path, ids: Ids, dim: int) -> None:
@@ -47,7 +47,7 @@ class VectorFile:
         self._file.close()
 
     def vectors(self, ids: Sequence[int]) -> Vectors:
-        """The vectors [n, dim] of ids, all of which must be there."""
+        """The vectors [n, dim] of ids, all of which must exist."""
         size = 2 * self.dim
         read = bytearray(size * len(ids))
         rows = memoryview(read)
@@ -57,7 +57,7 @@ class VectorFile:
         return np.frombuffer(read, "<f2").astype(np.float32).reshape(-1, self.dim)
 
     def blocks(self) -> Iterator[tuple[Ids, Vectors]]:
-        """All ids and vectors [n, dim], from the first to the last."""
+        """All ids and vectors [n, dim], in order."""
         for start in range(0, len(self), _BLOCK):
             ids = np.asarray(self._ids[start : start + _BLOCK])
             size = 2 * self.dim * len(ids)
@@ -65,7 +65,7 @@ class VectorFile:
             yield ids, np.frombuffer(halves, "<f2").astype(np.float32).reshape(-1, self.dim)
 
     def in_memory(self) -> VectorIndex:
-        """An index of all of them."""
+        """An in-memory index of all vectors."""
         index = VectorIndex(self.dim)
         for ids, vectors in self.blocks():
             index.add(ids.tolist(), vectors)
@@ -73,9 +73,9 @@ class VectorFile:
 
 
 class DiskIndex:
-    """An index that `build` has written, over the vectors it was built of. Thread-safe.
+    """An index written by `build`, over the vectors it was built from. Thread-safe.
 
-    `probes` inverted lists are read for a query, and `read` candidates compared.
+    A query probes `probes` inverted lists and compares `read` candidates.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class DiskIndex:
         except RuntimeError as error:
             raise IndexFileError(f"{path} is missing or damaged") from error
         lists: Any = faiss.downcast_InvertedLists(index.invlists)
-        # It would start 32 threads a search to read ahead, for a third of the search's time.
+        # It would start 32 threads per search to read ahead, for a third of the search's time.
         lists.prefetch_nthread = 0
         self._faiss = index
         self._full = vectors
@@ -98,7 +98,7 @@ class DiskIndex:
         query = np.ascontiguousarray(vector.reshape(1, -1), dtype=np.float32)
         probed = faiss.SearchParametersIVF(nprobe=self._probes)  # type: ignore[call-arg]
         _, ids = self._faiss.search(query, max(k, self._read), params=probed)
-        found = sorted(key for key in ids[0].tolist() if key >= 0)  # faiss fills up with -1
+        found = sorted(key for key in ids[0].tolist() if key >= 0)  # faiss pads with -1
         exact = VectorIndex(self._full.dim)
         if found:
             exact.add(found, self._full.vectors(found))
@@ -106,14 +106,14 @@ class DiskIndex:
 
 
 def build(path: Path, vectors: VectorFile, advance: Callable[[int], None]) -> None:
-    """Write an index of all vectors, of which it needs 256 at least.
+    """Write an index of all vectors, of which there must be at least 256.
 
-    `advance` is told how many more are in it. Raises OSError.
+    `advance` is called with the number of vectors added. Raises OSError.
     """
     count, dim = len(vectors), vectors.dim
     lists = 2 * math.isqrt(count)
     coarse = faiss.IndexFlatIP(dim)
-    # The most bytes a code may have so that each stands for as many numbers.
+    # The largest code size of which the dimension is a multiple.
     parts = max(n for n in range(1, min(_CODE_BYTES, dim) + 1) if dim % n == 0)
     index = faiss.IndexIVFPQ(coarse, dim, lists, parts, 8, faiss.METRIC_INNER_PRODUCT)
     index.train(_sample(vectors, min(count, _TRAINED_ON * lists)))
@@ -123,7 +123,7 @@ def build(path: Path, vectors: VectorFile, advance: Callable[[int], None]) -> No
     draft = path.with_suffix(".part")
     try:
         faiss.write_index(index, str(draft))
-    except RuntimeError as error:  # faiss's own, with what the system said
+    except RuntimeError as error:  # faiss's own error, with the system's message
         if os.strerror(errno.ENOSPC) in str(error):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(draft)) from error
         raise
@@ -131,7 +131,7 @@ def build(path: Path, vectors: VectorFile, advance: Callable[[int], None]) -> No
 
 
 def _sample(vectors: VectorFile, count: int) -> Vectors:
-    """As many of the vectors, drawn alike each time."""
+    """A sample of `count` vectors, the same each time."""
     drawn = np.zeros(len(vectors), dtype=bool)
     drawn[np.random.default_rng(0).choice(len(vectors), count, replace=False)] = True
     taken, start = np.empty((count, vectors.dim), dtype=np.float32), 0

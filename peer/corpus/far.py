@@ -1,4 +1,4 @@
-"""A version of the corpus whose shards are elsewhere, each served by a process of its own."""
+"""A version of the corpus whose shards are remote, each served by its own process."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _AGAIN_S = 1.0
-"""How often a shard that is left out is asked whether it is back."""
+"""How often to check whether an excluded shard is back."""
 
 _SEARCHES = 32
-"""So many questions to shards are on their way at once."""
+"""The most concurrent requests to shards."""
 
 _without: ContextVar[set[int]] = ContextVar("without")
 
 
 class ShardError(DragonError):
-    """A shard is down, or late."""
+    """A shard is down or late."""
 
 
 Ask = Callable[[int, str, str, Sequence[Any]], Any]
-"""Has a shard, by its number, of a version do a method of `Shard`. Raises `ShardError`."""
+"""Calls a method of `Shard` on a shard, by number, of a version. Raises `ShardError`."""
 
 
 @dataclass(frozen=True)
 class FarShard:
-    """A `Shard` by the same methods; each asks for it. Raises `ShardError`."""
+    """A remote `Shard` with the same methods. Raises `ShardError`."""
 
     number: int
     version: str
@@ -87,7 +87,7 @@ class FarShard:
 
 
 class FarCorpus(Corpus):
-    """All shards are asked at once. One that fails or is late is left out until it answers again.
+    """Asks all shards at once. One that fails or is late is excluded until it answers again.
 
     A search without it finds what the others have.
     """
@@ -105,10 +105,10 @@ class FarCorpus(Corpus):
     def served(
         cls, root: Path, embedder: TextEmbedder, version: str | None, shards: int, ask: Ask
     ) -> FarCorpus:
-        """A version, unless it is named the one to serve; its files are checked by its shards.
+        """Open a version, by default the one to serve; its shards check its files.
 
-        Raises `ConfigurationError` where there is none, with another embedder's vectors, or of
-        another number of shards than are there.
+        Raises `ConfigurationError` if there is none, if its vectors are another embedder's, or if
+        its number of shards is not the number served.
         """
         versions = Versions(root)
         name, manifest = named(versions, version, embedder)
@@ -121,7 +121,7 @@ class FarCorpus(Corpus):
 
     @contextmanager
     def counted(self) -> Iterator[set[int]]:
-        """Yields the numbers of the shards that the searches in this context were without."""
+        """Yields the numbers of the shards that searches in this context did without."""
         without = set[int]()
         token = _without.set(without)
         try:
@@ -161,8 +161,8 @@ class FarCorpus(Corpus):
     def _leave_out(self, number: int, error: ShardError) -> None:
         if number not in self._away:
             self._away.add(number)
-            log.warning("shard %d is left out: %s", number, error.message)
-            # Not in the pool: a process that ends would wait for it.
+            log.warning("shard %d is excluded: %s", number, error.message)
+            # Not in the pool: an ending process would wait for it.
             threading.Thread(target=self._until_back, args=(number,), daemon=True).start()
 
     def _until_back(self, number: int) -> None:

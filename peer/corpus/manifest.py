@@ -1,4 +1,4 @@
-"""The note of what a version of the corpus holds and was made with, `manifest.json`."""
+"""What a version of the corpus contains and was built with, `manifest.json`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dragon.errors import ConfigurationError
 FORM = 4
 MANIFEST = "manifest.json"
 FLAT_UP_TO = 100_000
-"""Passages of a shard that are searched one by one, in memory; more of them get an index."""
+"""The most passages of a shard that are searched exhaustively, in memory; more get an index."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """A file that documents were taken from; `digest` is its SHA-256."""
+    """A file that documents were read from; `digest` is its SHA-256."""
 
     name: str
     digest: str
@@ -27,7 +27,7 @@ class Source:
 
 @dataclass(frozen=True)
 class File:
-    """What a file has to be: its size and its SHA-256."""
+    """The expected size and SHA-256 of a file."""
 
     bytes: int
     sha256: str
@@ -35,9 +35,9 @@ class File:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a version holds and what it was made with.
+    """What a version contains and was built with.
 
-    `words` counts those of all titles and texts, `embedder` is its fingerprint. `files` are named
+    `words` counts those of all titles and texts, `embedder` is its fingerprint. `files` are keyed
     by their path in the version's directory.
     """
 
@@ -55,15 +55,15 @@ class Manifest:
 
     @classmethod
     def read(cls, version: Path) -> Manifest:
-        """That of a version's directory. Raises FileNotFoundError, or ValueError if it is none."""
+        """A version's manifest. Raises FileNotFoundError, or ValueError if it is invalid."""
         return _JSON.validate_json((version / MANIFEST).read_bytes())
 
     def json(self) -> str:
-        """As it is written."""
+        """The file's content."""
         return _JSON.dump_json(self, indent=2).decode() + "\n"
 
     def verify(self, version: Path) -> None:
-        """Read every file. Raises ConfigurationError naming the first that is not as it was."""
+        """Read every file. Raises ConfigurationError naming the first that has changed."""
         for name, file in self.files.items():
             path = version / name
             try:
@@ -78,7 +78,7 @@ _JSON = TypeAdapter(Manifest)
 
 
 def described(path: Path) -> File:
-    """What a file is now."""
+    """A file's current size and digest."""
     return File(path.stat().st_size, digest_of(path))
 
 

@@ -1,4 +1,4 @@
-"""The passages of a source, a part at a time, with their vectors, which several processes make."""
+"""The passages of a source, a part at a time, with their vectors, by several processes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from peer.corpus.passage_reader import Record
 from peer.corpus.prebuilt import Prebuilt
 
 PART = 2048
-"""The least number of passages of a part, the last one excepted: what a kill may cost."""
+"""The least number of passages of a part, except the last: the work that a kill may cost."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def passages_of(record: Record) -> list[Passage]:
 
 
 def parts(records: Iterable[Record], least: int = PART) -> Iterator[list[Passage]]:
-    """The passages of whole documents, at least so many at a time."""
+    """The passages of whole documents, at least `least` at a time."""
     part: list[Passage] = []
     for record in records:
         part += passages_of(record)
@@ -64,13 +64,13 @@ def parts(records: Iterable[Record], least: int = PART) -> Iterator[list[Passage
 def embedded(
     source: Iterable[list[Passage]], embed: Callable[[Sequence[str]], Vectors]
 ) -> Iterator[tuple[list[Passage], Vectors]]:
-    """Parts in order, with their vectors, made in this process."""
+    """Parts in order, with their vectors, computed in this process."""
     for part in source:
         yield part, embed([passage.embedded for passage in part])
 
 
 class Workers:
-    """Processes that embed, each with a model of its own; one core each."""
+    """Processes that embed, each with its own model; one core each."""
 
     def __init__(self, count: int, embedder: Path | None, source: Path) -> None:
         self._count = count
@@ -83,9 +83,9 @@ class Workers:
         self._pool.shutdown(cancel_futures=True)
 
     def embedded(self, source: Iterable[list[Passage]]) -> Iterator[tuple[list[Passage], Vectors]]:
-        """Parts in order, with their vectors. Raises StorageError if a process ends by itself.
+        """Parts in order, with their vectors. Raises StorageError if a process dies.
 
-        At most two parts a process are under way.
+        At most two parts per process are in progress.
         """
         under_way: deque[tuple[list[Passage], Future[Vectors]]] = deque()
         left = iter(source)
@@ -100,19 +100,19 @@ class Workers:
                 yield part, vectors.result()
         except BrokenProcessPool as error:
             raise StorageError(
-                "A process that embeds has ended, perhaps for want of memory. Run the same command "
-                "again, with fewer --processes: it goes on where it was."
+                "An embedding process has died, perhaps for lack of memory. Run the same command "
+                "again, with fewer --processes: it resumes where it was."
             ) from error
 
 
-_prebuilt: Prebuilt  # of a worker
+_prebuilt: Prebuilt  # a worker's
 
 
 def _begin(embedder: Path | None, source: Path) -> None:
     global _prebuilt
     import torch
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all; the parent ends us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all; the parent ends the workers
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(1)
     _prebuilt = Prebuilt.of(source, Embedder.load(embedder))

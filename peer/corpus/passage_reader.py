@@ -38,10 +38,10 @@ def read_records(source: Path) -> Iterator[Record]:
     """The documents of a source, in order; blank lines are skipped.
 
     A source whose first line begins with `{` is JSON Lines: objects with `id`, `title`, `text`.
-    Parquet has columns of these names. Any other is tab-separated with these three columns, in
-    this order or in that of a header line that names them (the DPR passages have `id`, `text`,
-    `title`). Double quotes within a quoted field are doubled. Raises MalformedLineError;
-    ConfigurationError for Parquet without the extra `parquet`.
+    Parquet has columns with these names. Anything else is tab-separated with these three columns,
+    in this order or in that of a header line (the DPR passages have `id`, `text`, `title`). Double
+    quotes within a quoted field are doubled. Raises MalformedLineError; ConfigurationError for
+    Parquet without the extra `parquet`.
     """
     with source.open("rb") as file:
         if file.read(len(_PARQUET)) == _PARQUET:

@@ -1,10 +1,10 @@
-"""Vectors made beforehand, in a file beside a corpus's source, so that a first start is quick.
+"""Vectors computed in advance, in a file beside a corpus's source, to make a first start quick.
 
-A vector counts for one text and one embedder; what the file lacks is embedded as ever.
+A vector applies to one text and one embedder; texts missing from the file are embedded as usual.
 
     python -m peer.corpus.prebuilt SOURCE
 
-makes the file again, with the packaged embedder.
+rewrites the file, with the packaged embedder.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DIGEST_BYTES = 16
 
 
 class Prebuilt:
-    """An embedder that knows some texts already: `known` maps their digests to vectors."""
+    """An embedder with vectors of some texts: `known` maps the texts' digests to them."""
 
     def __init__(self, embedder: TextEmbedder, known: Mapping[bytes, Vectors]) -> None:
         self._embedder = embedder
@@ -33,7 +33,7 @@ class Prebuilt:
 
     @classmethod
     def of(cls, source: Path, embedder: TextEmbedder) -> Prebuilt:
-        """With the vectors of the file beside `source`, if there is one of this embedder."""
+        """Use the file beside `source`, if there is one of this embedder."""
         try:
             with safe_open(_beside(source), framework="numpy") as file:
                 if file.metadata() != {"embedder": embedder.fingerprint}:
@@ -53,7 +53,7 @@ class Prebuilt:
 
 
 def write(source: Path, texts: Sequence[str], embedder: TextEmbedder) -> None:
-    """Make the file beside `source`; what it has of this embedder already stays."""
+    """Write the file beside `source`, reusing the vectors it has of this embedder."""
     digests = np.stack([np.frombuffer(_digest(text), dtype=np.uint8) for text in texts])
     vectors = Prebuilt.of(source, embedder).embed(texts).astype(np.float16)
     tensors = {"digests": digests, "vectors": vectors}
@@ -69,7 +69,7 @@ def _digest(text: str) -> bytes:
 
 
 def main() -> None:
-    """Embed every passage of the source that the command line names."""
+    """Embed every passage of the source named on the command line."""
     from peer.corpus.builder import embedded_texts
 
     source = Path(sys.argv[1])

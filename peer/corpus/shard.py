@@ -1,8 +1,8 @@
 """A part of a version: its passages, their words and their vectors, searched on disk.
 
-passages.db     SQLite: passages, full text, and of each word how many passages have it
+passages.db     SQLite: passages, full text, and the number of passages with each word
 ids.i64         the passages' ids, ascending
-lengths.u32     how many words each has, title and text
+lengths.u32     the number of words of each, title and text
 vectors.f16     the passages' vectors
 ivfpq.faiss     an index of them; without it all are kept in memory
 """
@@ -34,12 +34,12 @@ PASSAGES, IDS, LENGTHS, VECTORS, INDEX = FILES = (
 Scored = tuple[int, float]
 """A passage's id and its score."""
 
-# k1 and b of BM25, as SQLite's own ranking has them.
+# k1 and b of BM25, as in SQLite's own ranking.
 _SATURATION, _BY_LENGTH = 1.2, 0.75
 
 
 class Row(NamedTuple):
-    """A passage as it is stored."""
+    """A stored passage."""
 
     id: int
     document: str
@@ -77,7 +77,7 @@ class Shard:
         return self._index.search(vector, k)
 
     def frequencies(self, words: Sequence[str]) -> dict[str, int]:
-        """How many passages have each of the words; those that none has are left out."""
+        """How many passages have each word; words that none has are left out."""
         places = ", ".join("?" * len(words))
         statement = f"SELECT word, passages FROM frequencies WHERE word IN ({places})"  # noqa: S608
         return dict(self._rows(statement, words))
@@ -85,8 +85,8 @@ class Shard:
     def worded(self, weights: Mapping[str, float], mean: float, k: int) -> list[Scored]:
         """The k best passages by BM25, best first, ties by id.
 
-        `weights` are those of words by how rare they are, `mean` is the mean number of words of a
-        passage. Both are of the whole corpus, so that scores compare between shards.
+        `weights` are the words' inverse document frequencies, `mean` is the mean number of words
+        per passage. Both are of the whole corpus, so that scores compare between shards.
         """
         found, scores = [np.empty(0, dtype=np.int64)], [np.empty(0)]
         for word, weight in weights.items():
@@ -131,7 +131,7 @@ class Shard:
 
 
 def _mapped(path: Path, kind: str) -> npt.NDArray[Any]:
-    """The numbers of a file, which may be empty."""
+    """A memory-mapped array of a file, which may be empty."""
     if not path.stat().st_size:
         return np.empty(0, dtype=kind)
     return np.memmap(path, dtype=kind, mode="r")

@@ -1,7 +1,7 @@
 """Writes the files of a shard (see peer.corpus.shard), a part of the source at a time.
 
-A part is there whole or not at all: its vectors are on disk before its rows are committed, together
-with the number of parts there are, and vectors without rows are cut off.
+Each part is added all or nothing: its vectors are on disk before its rows are committed, together
+with the number of parts, and vectors without rows are truncated.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CREATE TABLE IF NOT EXISTS frequencies (word TEXT PRIMARY KEY, passages INTEGER)
 
 
 class ShardWriter:
-    """A shard in the making, which goes on with what the directory holds; `parts` are in it.
+    """Writes a shard, continuing what the directory holds; `parts` are already in it.
 
     Raises OSError and sqlite3.Error.
     """
@@ -61,14 +61,14 @@ class ShardWriter:
         self._vectors.close()
 
     def begin(self) -> None:
-        """Have parts counted from 0 again, those of another source."""
+        """Restart the count of parts, for another source."""
         self._passages.execute("PRAGMA user_version = 0")
         self.parts = 0
 
     def add(self, ids: Sequence[int], passages: Sequence[Passage], vectors: Vectors) -> None:
-        """Add what the shard has of the next part; the ids are higher than those before.
+        """Add the shard's passages of the next part; their ids are higher than all before.
 
-        `vectors` are float32 [n, dim]. Raises MalformedLineError for a document that is there.
+        `vectors` are float32 [n, dim]. Raises MalformedLineError for a duplicate document.
         """
         self._vectors.write(vectors.astype("<f2").tobytes())
         self._vectors.flush()
@@ -95,10 +95,10 @@ class ShardWriter:
             raise MalformedLineError(line, f"the id '{name}' occurred before") from None
 
     def finish(self, flat_up_to: int, advance: Callable[[int], None]) -> tuple[int, int]:
-        """Write what is made of all passages; returns how many there are, and words.
+        """Write the files that need all passages; returns the numbers of passages and words.
 
-        More than `flat_up_to` vectors get an index, `advance` is told how many more have been dealt
-        with. What was finished before is not done again.
+        More than `flat_up_to` vectors get an index; `advance` is called with the number of passages
+        done. An index that was finished before is not built again.
         """
         self._passages.execute("INSERT INTO passages_fts (passages_fts) VALUES ('optimize')")
         self._passages.execute("BEGIN")
@@ -124,7 +124,7 @@ class ShardWriter:
 
 
 def _numbers(packed: bytes) -> list[int]:
-    """SQLite's integers of variable length: seven bits a byte, the last one without the eighth."""
+    """SQLite's varints: seven bits per byte, the last byte without the eighth bit."""
     numbers, value = [], 0
     for byte in packed:
         value = value << 7 | byte & 0x7F

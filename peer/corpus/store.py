@@ -1,8 +1,8 @@
-"""The public corpus, searched: one version of it, whose shards answer as one.
+"""Search in one version of the public corpus, whose shards answer as one.
 
-Their answers merge exactly: vectors are compared in half precision by the same code, whether they
-are in memory or an index has picked them, BM25 counts words in all shards, and ids are numbers in
-the order of the source.
+Their answers merge exactly: the same code compares vectors in half precision, whether they are in
+memory or picked by an index, BM25 counts words in all shards, and ids are numbers in the order of
+the source.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from peer.corpus.versions import BUILD, Versions
 T = TypeVar("T")
 
 _PLACES = 20_000
-"""The most passages that words are looked up in for a question: the rarest words come first, and
-those are left out that would go beyond."""
+"""The most passages to look words up in per question: the rarest words come first, and words that
+would exceed it are left out."""
 
-_LEAST_WEIGHT = 1e-6  # of a word that more than half of all passages have, as SQLite has it
+_LEAST_WEIGHT = 1e-6  # for a word in more than half of all passages, as in SQLite
 
 
 class Part(Protocol):
-    """What a corpus asks of a shard, see `Shard`."""
+    """What a corpus needs of a shard, see `Shard`."""
 
     def close(self) -> None: ...
     def nearest(self, vector: Vectors, k: int) -> list[Scored]: ...
@@ -54,7 +54,7 @@ class Part(Protocol):
 class Corpus:
     """A version opened for search; `version` is its name. Thread-safe.
 
-    If it is `far`, searches wait for others.
+    If it is `far`, searches wait for other processes.
     """
 
     far = False
@@ -68,10 +68,10 @@ class Corpus:
     def open(
         cls, root: Path, embedder: TextEmbedder | None = None, version: str | None = None
     ) -> Self:
-        """Open a version, unless it is named the one to serve; every file is read and checked.
+        """Open a version, by default the one to serve; every file is read and checked.
 
         With `embedder`, check that the vectors are that embedder's. Raises ConfigurationError,
-        saying what to do, if there is no corpus, or one that is damaged, of another form, or built
+        saying what to do, if there is no corpus, or if it is damaged, of another form, or built
         with another embedder.
         """
         versions = Versions(root)
@@ -100,7 +100,7 @@ class Corpus:
 
     @contextmanager
     def counted(self) -> Iterator[set[int]]:
-        """Yields the numbers of the shards that the searches in this context were without."""
+        """Yields the numbers of the shards that searches in this context did without."""
         yield set()
 
     def info(self) -> Manifest:
@@ -138,7 +138,7 @@ class Corpus:
         return _best(self._of_all(lambda shard: shard.worded(weights, mean, k)), k)
 
     def spelled(self, question: str) -> dict[str, str]:
-        """For words of a question that no passage has, the likeliest of theirs a slip away."""
+        """For words of a question that no passage has, the likeliest passage word one slip away."""
         words = doubtful(question)
         there = self._frequencies(words)
         return {
@@ -154,11 +154,11 @@ class Corpus:
         return [Hit(*row[:4], score=0.0, relevance=0.0, context=row.context) for row in rows]
 
     def _of_one(self, number: int, ask: Callable[[Part], list[Row]]) -> list[Row]:
-        """What one of the shards answers."""
+        """Ask one shard."""
         return ask(self._shards[number])
 
     def _of_all(self, ask: Callable[[Part], T]) -> Iterable[T]:
-        """What each of the shards answers."""
+        """Ask every shard."""
         return map(ask, self._shards)
 
     def _weights(self, query: str) -> dict[str, float]:
@@ -173,7 +173,7 @@ class Corpus:
         return weights
 
     def _frequencies(self, words: Sequence[str]) -> dict[str, int]:
-        """How many passages have each of the words; those that none has are left out."""
+        """How many passages have each word; words that none has are left out."""
         frequencies: dict[str, int] = {}
         for found in self._of_all(lambda shard: shard.frequencies(words)):
             for word, count in found.items():
@@ -184,9 +184,9 @@ class Corpus:
 def named(
     versions: Versions, version: str | None, embedder: TextEmbedder | None
 ) -> tuple[str, Manifest]:
-    """The name of a version, unless it is given the one to serve, and what it holds.
+    """The name of a version, by default of the one to serve, and its manifest.
 
-    Raises `ConfigurationError` where it is not there, or has another embedder's vectors.
+    Raises `ConfigurationError` if it does not exist, or has another embedder's vectors.
     """
     name = version or versions.current
     manifest = versions.manifest(name)
@@ -196,16 +196,16 @@ def named(
 
 
 def shard_of(document: str, shards: int) -> int:
-    """Which of so many shards has a document."""
+    """The number of the shard, of `shards`, that has a document."""
     return zlib.crc32(document.encode()) % shards
 
 
 def shard_name(number: int) -> str:
-    """The directory of a shard."""
+    """The name of a shard's directory."""
     return f"shard-{number}"
 
 
 def _best(found: Iterable[Sequence[Scored]], k: int) -> list[Scored]:
-    """The k best of all shards'."""
+    """The k best over all shards."""
     merged = (each for one in found for each in one)
     return sorted(merged, key=lambda each: (-each[1], each[0]))[:k]

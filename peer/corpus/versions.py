@@ -1,10 +1,10 @@
 """The versions of a corpus in its directory, and which of them is served.
 
-    current        the name of the version that is served
-    v1/ v2/ ...    versions; none of their files changes any more
-    building/      the next one, until it is whole
+   current        the name of the version that is served
+   v1/ v2/ ...    versions; their files never change
+   building/      the next version, until it is complete
 
-A build leaves the version that was served before beside the new one, to switch back to.
+A build keeps the version that was served before, to switch back to.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ BUILD = "Build it again with `dragon corpus build`"
 
 
 class Versions:
-    """Those in directory `root`, which need not be there."""
+    """The versions in directory `root`, which need not exist."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     @property
     def names(self) -> list[str]:
-        """All whole versions, oldest first."""
+        """All complete versions, oldest first."""
         return [f"v{n}" for n in self._numbers() if (self.root / f"v{n}" / MANIFEST).exists()]
 
     @property
@@ -58,20 +58,20 @@ class Versions:
         if (self.root / BUILDING).exists():
             raise ConfigurationError(
                 f"The corpus at {self.root} is not whole yet. Run the same `dragon corpus build` "
-                "again: it goes on where it was."
+                "again: it resumes where it was."
             )
         raise ConfigurationError(f"There is no corpus at {self.root}. {BUILD}.")
 
     @property
     def mark(self) -> tuple[int, int] | None:
-        """What changes whenever a version is named to be served."""
+        """A value that changes whenever a version is chosen to be served."""
         with contextlib.suppress(OSError):
             found = (self.root / CURRENT).stat()
             return found.st_ino, found.st_mtime_ns
         return None
 
     def path(self, name: str) -> Path:
-        """Where a version lies. Raises ConfigurationError if there is none of this name."""
+        """A version's directory. Raises ConfigurationError if there is no such version."""
         if name not in self.names:
             have = ", ".join(self.names) or "none"
             raise ConfigurationError(
@@ -81,7 +81,7 @@ class Versions:
         return self.root / name
 
     def manifest(self, name: str) -> Manifest:
-        """What a version holds. Raises ConfigurationError if it is damaged or of another form."""
+        """A version's manifest. Raises ConfigurationError if it is damaged or of another form."""
         path = self.path(name)
         try:
             manifest = Manifest.read(path)
@@ -92,23 +92,23 @@ class Versions:
         return manifest
 
     def damaged(self, name: str, what: object) -> ConfigurationError:
-        """The error of a damaged version, which says what to do."""
+        """The error for a damaged version, which says what to do."""
         message = f"The corpus at {self.root} is damaged: {what}. {BUILD}"
         if others := [other for other in self.names if other != name]:
             message += f", or serve another version with `dragon corpus switch {others[-1]}`"
         return ConfigurationError(f"{message}.")
 
     def serve(self, name: str) -> None:
-        """Have a version served from now on; a running peer follows."""
+        """Choose the version to serve; a running peer follows."""
         write_whole(self.root / CURRENT, f"{name}\n")
-        (self.root / CURRENT).chmod(0o644)  # as the versions: a peer may run as another user
+        (self.root / CURRENT).chmod(0o644)  # like the versions: a peer may run as another user
 
     @contextmanager
     def building(self) -> Iterator[Path]:
         """The directory of the next version, for one process at a time.
 
-        It may hold what an earlier build has left. Raises ConfigurationError if another process is
-        building, or the place is another's.
+        It may hold an earlier build's work. Raises ConfigurationError if another process is
+        building, or `root` is something else.
         """
         if self.root.exists() and not self._ours():
             raise ConfigurationError(
@@ -128,13 +128,13 @@ class Versions:
             os.close(folder)
 
     def discard(self) -> None:
-        """Remove the next version, and the place of a corpus that has none."""
+        """Remove the next version, and the directory of a corpus without versions."""
         shutil.rmtree(self.root / BUILDING)
         with contextlib.suppress(OSError):
             self.root.rmdir()
 
     def publish(self) -> Path:
-        """Make the next version, which is whole, the one that is served; returns where it lies."""
+        """Make the complete next version the one that is served; returns its directory."""
         kept, name = "", f"v{max(self._numbers(), default=0) + 1}"
         with contextlib.suppress(ConfigurationError):
             kept = self.current
@@ -151,7 +151,7 @@ class Versions:
         return self.root / name
 
     def _numbers(self) -> list[int]:
-        """Those of all versions, whole or not, in order."""
+        """The numbers of all versions, complete or not, in order."""
         names = (path.name for path in self.root.glob("v*"))
         return sorted(int(name[1:]) for name in names if re.fullmatch(r"v\d+", name))
 
@@ -161,8 +161,9 @@ class Versions:
 
 
 def outdated(root: Path, source: Path) -> bool:
-    """Whether a corpus was made from a file of this name alone, by an older release, of other text,
-    or not to its end.
+    """Whether a corpus, made only from a file of this name, is out of date.
+
+    It is if an earlier release built it, the text has changed, or the build is incomplete.
     """
     versions = Versions(root)
     try:

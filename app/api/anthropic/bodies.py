@@ -1,4 +1,4 @@
-"""Requests in the shape of Anthropic's Messages API, and the chats that ask for the same."""
+"""Requests in the shape of Anthropic's Messages API, and their equivalent chats."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class ThinkingBlock(Lenient):
 
 
 class RedactedBlock(Lenient):
-    """A thought that nobody here can read."""
+    """A thought that cannot be read here."""
 
     AT: ClassVar = "messages[].content[]."
     NOTHING: ClassVar = frozenset({"cache_control", "data"})
@@ -81,13 +81,13 @@ class ToolUseBlock(Lenient):
     input: JsonObject
 
     def call(self) -> CallBody:
-        """As a chat takes it."""
+        """In the form of a chat."""
         called = CalledFunction(name=self.name, arguments=json.dumps(self.input))
         return CallBody(id=self.id, function=called)
 
 
 class ToolResultBlock(Lenient):
-    """What a tool returned; that it failed is what its text says."""
+    """What a tool returned; its text says if it failed."""
 
     AT: ClassVar = "messages[].content[]."
     NOTHING: ClassVar = frozenset({"cache_control", "is_error"})
@@ -111,7 +111,7 @@ _SPEAKERS = {
 
 
 def _blocks(content: Any) -> Any:
-    """A text as the one block that it is."""
+    """A text as its single block."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     for block in content if isinstance(content, list) else ():
@@ -141,7 +141,7 @@ class MessageBody(Lenient):
         return content
 
     def turns(self) -> Iterator[ChatMessage]:
-        """The same in OpenAI's shape, where each thing that a tool returned is a turn."""
+        """The turn in OpenAI's shape, where each tool result is a turn of its own."""
         texts, thoughts, calls = [], [], []
         for block in self.content:
             match block:
@@ -165,7 +165,7 @@ class MessageBody(Lenient):
 
 
 class MessageTool(Lenient):
-    """A tool of the client's own. Anthropic's own tools have another type."""
+    """A tool of the client's own. Anthropic's own tools have other types."""
 
     AT: ClassVar = "tools[]."
     NOTHING: ClassVar = frozenset({"cache_control", "eager_input_streaming"})
@@ -177,7 +177,7 @@ class MessageTool(Lenient):
     strict: bool | None = None
 
     def body(self) -> ToolBody:
-        """As a chat takes it."""
+        """In the form of a chat."""
         function = FunctionBody(
             name=self.name, description=self.description, parameters=self.input_schema
         )
@@ -185,7 +185,7 @@ class MessageTool(Lenient):
 
 
 class Choice(Lenient):
-    """Which tool is to be called, if any."""
+    """Which tool to call, if any."""
 
     AT: ClassVar = "tool_choice."
 
@@ -197,18 +197,18 @@ class Choice(Lenient):
     @classmethod
     def _of_a_tool(cls, name: str | None, info: ValidationInfo) -> str | None:
         if (name is not None) != (info.data.get("type") == "tool"):
-            raise invalid("goes with the type tool, and with no other")
+            raise invalid("is required with the type tool, and only allowed with it")
         return name
 
     def tool_choice(self) -> ToolChoice:
-        """As a chat takes it."""
+        """In the form of a chat."""
         if self.name is not None:
             return NamedTool(type="function", function=NamedFunction(name=self.name))
         return "none" if self.type == "none" else "required" if self.type == "any" else "auto"
 
 
 class Thinking(Lenient):
-    """Whether a model that can is to think."""
+    """Whether a model that can think should."""
 
     AT: ClassVar = "thinking."
     NOTHING: ClassVar = frozenset({"budget_tokens", "display"})
@@ -217,7 +217,7 @@ class Thinking(Lenient):
 
 
 class MessageFormat(Lenient):
-    """A schema that the text keeps to."""
+    """A schema that the text must satisfy."""
 
     AT: ClassVar = "output_config.format."
 
@@ -226,7 +226,7 @@ class MessageFormat(Lenient):
 
 
 class OutputConfig(Lenient):
-    """How hard a model is to think, and what its text is held to."""
+    """How hard a model should think, and what its text is held to."""
 
     AT: ClassVar = "output_config."
 
@@ -247,7 +247,7 @@ class _Chat(ChatBody):
 
 
 class MessagesBody(Lenient):
-    """`POST /v1/messages`. To count its tokens the same is sent, or less of it."""
+    """`POST /v1/messages`. Counting its tokens takes the same body, or a part of it."""
 
     NOTHING: ClassVar = (NOTHING | {"cache_control", "inference_geo", "speed"}) - {"metadata"}
 
@@ -272,18 +272,18 @@ class MessagesBody(Lenient):
 
     @property
     def user(self) -> str | None:
-        """Whom the answers are shared out by."""
+        """The user that the answers are shared by."""
         return None if self.metadata is None else self.metadata.user_id
 
     def as_openai(self) -> ChatBody:
-        """The chat that asks for the same.
+        """The equivalent chat.
 
-        Raises `InvalidRequestError` for too many turns, what tools returned included.
+        Raises `InvalidRequestError` for too many turns, including tool results.
         """
         system = [ChatMessage(role="system", content=self.system)] if self.system else []
         turns = [*system, *(turn for message in self.messages for turn in message.turns())]
         if not 0 < len(turns) <= MAX_TURNS:
-            message = f"messages: from 1 to {MAX_TURNS} turns, what tools returned included"
+            message = f"messages: 1 to {MAX_TURNS} turns, including tool results"
             raise InvalidRequestError(message, param="messages")
         choice, output = self.tool_choice, self.output_config or OutputConfig()
         asked = {
@@ -305,7 +305,7 @@ class MessagesBody(Lenient):
         return _Chat.model_validate(asked)
 
     def _thinks(self) -> bool | None:
-        """Without a word about it, Anthropic's models do not think; None leaves it to the model."""
+        """By default Anthropic's models do not think; None leaves it to the model."""
         kind = "disabled" if self.thinking is None else self.thinking.type
         return {"enabled": True, "disabled": False}.get(kind)
 

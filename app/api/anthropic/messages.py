@@ -33,13 +33,13 @@ _EVENTS: dict[str, Any] = {
 
 
 class MessageStream(EventStream):
-    """Events with Anthropic's own to keep a silent connection alive."""
+    """Events, with Anthropic's own `ping` to keep a silent connection alive."""
 
     comment = named("ping")
 
 
 class TokenCount(BaseModel):
-    """How many tokens a prompt has."""
+    """The number of tokens of a prompt."""
 
     input_tokens: int
 
@@ -78,7 +78,7 @@ async def _frames(renderer: MessageRenderer, events: Events) -> AsyncGenerator[b
 
 @router.post("/count_tokens", responses=failures(404, shape=MessageErrorReply))
 async def count_tokens(body: MessagesBody, state: State) -> TokenCount:
-    """How many tokens the prompt of a message has, tools and template included."""
+    """Count the tokens of a message's prompt, including tools and template."""
     tokenizer = state.generation.tokenizer
     require_model(body.model, state.generation.model_name)
     chat = body.as_openai()

@@ -27,33 +27,33 @@ def _is_none(value: object) -> bool:
 
 
 class TextReply(BaseModel):
-    """What is said, or a piece of it."""
+    """Text of the answer, or a piece of it."""
 
     type: Literal["text"] = "text"
     text: str = ""
 
     def begun(self) -> TextReply:
-        """As it begins in a stream."""
+        """Its first form in a stream."""
         return TextReply()
 
     def delta(self) -> dict[str, str]:
-        """As what more of it comes in a stream."""
+        """Its next piece in a stream."""
         return {"type": "text_delta", "text": self.text}
 
 
 class ThinkingReply(BaseModel):
-    """What is thought before, or a piece of it. Nothing here is signed."""
+    """Reasoning before the answer, or a piece of it. Nothing here is signed."""
 
     type: Literal["thinking"] = "thinking"
     thinking: str = ""
     signature: str = ""
 
     def begun(self) -> ThinkingReply:
-        """As it begins in a stream."""
+        """Its first form in a stream."""
         return ThinkingReply()
 
     def delta(self) -> dict[str, str]:
-        """As what more of it comes in a stream."""
+        """Its next piece in a stream."""
         return {"type": "thinking_delta", "thinking": self.thinking}
 
 
@@ -71,11 +71,11 @@ class ToolUseReply(BaseModel):
         return cls(id=call.id, name=call.name, input=json.loads(call.arguments))
 
     def begun(self) -> ToolUseReply:
-        """As it begins in a stream."""
+        """Its first form in a stream."""
         return self.model_copy(update={"input": {}})
 
     def delta(self) -> dict[str, str]:
-        """As its input comes in a stream."""
+        """Its input in a stream."""
         return {"type": "input_json_delta", "partial_json": json.dumps(self.input)}
 
 
@@ -106,9 +106,9 @@ class MessageReply(BaseModel):
 
 
 class MessageRenderer:
-    """One reply, whose calls and thoughts are read out of the answer by the `reading`.
+    """One reply, whose calls and reasoning the `reading` separates from the text.
 
-    With our own `options` its end says where it comes from.
+    With our own `options`, its end reports its origin.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class MessageRenderer:
             model=model,
             usage=MessageUsage(input_tokens=prompt, output_tokens=0),
         )
-        self._types: list[str] = []  # of the blocks of the stream; the last one is open
+        self._types: list[str] = []  # types of the stream's blocks; the last one is open
 
     def whole(self) -> bytes:
         """A finished answer."""
@@ -143,7 +143,7 @@ class MessageRenderer:
         return named("message_start", message=self._begun)
 
     def take(self, event: Event) -> Iterator[bytes]:
-        """The events of the stream that an event of the answer makes."""
+        """The stream's events for an event of the answer."""
         match event:
             case TextDelta(text=text):
                 yield from self._say(_blocks(self._reader.push(text)))
@@ -173,7 +173,7 @@ class MessageRenderer:
         return named(f"content_block_{kind}", index=len(self._types) - 1, **fields)
 
     def _end(self, types: Sequence[str]) -> dict[str, Any]:
-        """Why an answer of such blocks ended, what it used, and where it comes from."""
+        """Why an answer of these blocks ended, its usage, and its origin."""
         end = self._choice.answer.end
         reason: StopReason = "end_turn"
         if "tool_use" in types:

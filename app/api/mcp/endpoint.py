@@ -1,4 +1,4 @@
-"""`/mcp`: the Model Context Protocol over HTTP, for programs with the key."""
+"""`/mcp`: the Model Context Protocol over HTTP, for programs with a key."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _IDLE_S = 1800.0
 
 
 class Endpoint:
-    """The ASGI app of the route. The SDK is loaded with the first request: it takes seconds."""
+    """The ASGI app of the route. The SDK, which loads in seconds, is loaded on first request."""
 
     def __init__(self) -> None:
         self._starting = asyncio.Lock()
@@ -35,7 +35,7 @@ class Endpoint:
         async with self._starting:
             if self._manager is None:
                 self._manager = await self._start(state)
-        # A session belongs to the key that it was begun with.
+        # A session belongs to the key that began it.
         key: ApiKey | None = scope.get(KEY)
         scope["user"] = _user("device" if key is None else key.digest)
         await self._manager.handle_request(scope, receive, send)
@@ -53,7 +53,7 @@ class Endpoint:
             raise HTTPException(501, MISSING) from None
         manager = build(state)
         started = asyncio.Event()
-        # Its sessions belong to the task that opened it, which a request's may not be.
+        # Its sessions belong to the task that opened it, which must outlive a request.
         self._task = asyncio.create_task(self._run(manager, started), name="mcp")
         await started.wait()
         return manager

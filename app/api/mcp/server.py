@@ -65,7 +65,7 @@ def build(state: AppState) -> Server[Any]:
 
 
 class _Handlers:
-    """What is asked of the server. Whatever it gives of documents is in the ledger before."""
+    """The server's handlers. What they return of documents is recorded in the ledger first."""
 
     def __init__(self, state: AppState) -> None:
         self._state = state
@@ -161,7 +161,7 @@ class _Handlers:
 
 
 def _reader(context: Context) -> str:
-    """What the program calls itself."""
+    """The program's own name."""
     about = context.session.client_params
     if about is None:
         return "a program without a name"

@@ -1,4 +1,4 @@
-"""The tools: what a program may ask of the device, and which passages its results hold."""
+"""The tools: what a program may ask of the device, and which passages its results contain."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ A = TypeVar("A", bound=BaseModel)
 
 @dataclass(frozen=True)
 class Given:
-    """A tool's result, the passages in it, and the answer it is, by its id in the ledger."""
+    """A tool's result, the passages in it, and the ledger id of the answer it is, if any."""
 
     result: BaseModel
     passages: tuple[Passage, ...] = ()
@@ -46,7 +46,7 @@ class Tool(Generic[A]):
 
     @property
     def name(self) -> str:
-        """What programs call it."""
+        """Its name for programs."""
         return self.call.__name__
 
 
@@ -151,7 +151,7 @@ async def ask(state: AppState, arguments: AskArguments) -> Given:
 
 
 def _replies(sources: tuple[Source, ...]) -> list[SourceReply]:
-    """Sources without what is around them: the ledger says of passages that they were read."""
+    """Sources without their surroundings: the ledger records only passages as read."""
     return [SourceReply.of(replace(source, around="")) for source in sources]
 
 
@@ -173,7 +173,7 @@ TOOLS = {tool.name: tool for tool in _TOOLS}
 
 
 def tool_named(name: str) -> Tool[Any]:
-    """The tool. Raises `InvalidRequestError`."""
+    """The tool with a name. Raises `InvalidRequestError`."""
     if name not in TOOLS:
         raise InvalidRequestError(f"There is no tool {name!r}; there are {', '.join(TOOLS)}.")
     return TOOLS[name]

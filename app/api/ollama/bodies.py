@@ -1,4 +1,4 @@
-"""Requests in Ollama's shapes, and the requests in OpenAI's that ask for the same."""
+"""Requests in Ollama's shapes, and the equivalent requests in OpenAI's."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ from app.api.openai.tools import (
 )
 
 USUAL_TEMPERATURE = 0.8
-"""Ollama's, where neither a request nor the model names one."""
+"""Ollama's default, if neither the request nor the model sets one."""
 
 
 class Options(Lenient):
-    """Options of a model that is asked; those about loading one are accepted without effect."""
+    """Options of a request to a model; those about loading it are accepted without effect."""
 
     AT: ClassVar = "options."
 
@@ -85,7 +85,7 @@ class Options(Lenient):
 
 
 def _format(given: Any) -> Any:
-    """Any JSON object, or what a schema describes."""
+    """Any JSON object, or one described by a schema."""
     if given in (None, ""):
         return None
     if given != "json" and not isinstance(given, dict):
@@ -117,7 +117,7 @@ class _Completion(CompletionBody):
 
 
 class _Named(Lenient):
-    """Names a model; by `name`, too, as older programs do."""
+    """Names a model; also by `name`, as older programs do."""
 
     SPELLINGS: ClassVar = {"name": "model"}
 
@@ -125,12 +125,12 @@ class _Named(Lenient):
 
     @property
     def name(self) -> str:
-        """The model's name here: Ollama's programs add the usual tag to one without."""
+        """The model's name here: Ollama's programs add a default tag to a name without one."""
         return self.model.removesuffix(":latest")
 
 
 class _Body(_Named):
-    """What all requests that ask a model have. A stream unless `stream` is false."""
+    """What all requests to a model share. They stream unless `stream` is false."""
 
     options: Options | None = None
     stream: bool | None = None
@@ -149,7 +149,7 @@ class _Body(_Named):
         """The fields that a chat and a completion share."""
         options = self.options or Options()
         given = options.temperature
-        # Below 0 is without a limit.
+        # Negative means unlimited.
         limit = options.num_predict if (options.num_predict or 0) > 0 else None
         return {
             "model": self.name,
@@ -202,7 +202,7 @@ class OllamaCallBody(Lenient):
 
 
 class OllamaMessage(Lenient):
-    """A turn of a chat. What a tool returned names the tool, or the call."""
+    """A turn of a chat. A tool result names the tool, or the call."""
 
     role: Literal["system", "user", "assistant", "tool"]
     content: Str = ""
@@ -215,7 +215,7 @@ class OllamaMessage(Lenient):
     thinking: Str | None = None
 
     def turn(self, number: int) -> ChatMessage:
-        """The same in OpenAI's shape; calls without ids are counted in the turn `number`."""
+        """The turn in OpenAI's shape; calls without ids are numbered within turn `number`."""
         calls = [
             CallBody(
                 id=call.id or f"call_{number}_{place}",
@@ -236,22 +236,22 @@ class OllamaMessage(Lenient):
 
 
 class OllamaChatBody(_Body):
-    """`POST /api/chat`. Without messages nothing is written: the model is loaded already."""
+    """`POST /api/chat`. Without messages nothing is written: the model is already loaded."""
 
     messages: Annotated[list[OllamaMessage], Field(max_length=2048)] = Field(default_factory=list)
     tools: Tools | None = None
 
     def as_openai(self, usual_temperature: float | None) -> ChatBody:
-        """The same in OpenAI's shape."""
+        """The equivalent request in OpenAI's shape."""
         turns = [turn.turn(number) for number, turn in enumerate(self.messages)]
         return self._chat(turns, usual_temperature, self.tools or ())
 
 
 class OllamaGenerateBody(_Body):
-    """`POST /api/generate`: a prompt under the chat template, or `raw`, as it stands.
+    """`POST /api/generate`: a prompt under the chat template or, if `raw`, unchanged.
 
-    With a `suffix` what is between the two is written. Without either nothing is: the model is
-    loaded already.
+    With a `suffix`, the text between the two is written. Without either nothing is: the model is
+    already loaded.
     """
 
     prompt: Str = ""
@@ -264,7 +264,7 @@ class OllamaGenerateBody(_Body):
     images: Annotated[Any, neutral([])] = None
 
     def as_openai(self, usual_temperature: float | None) -> ChatBody | CompletionBody:
-        """The same in OpenAI's shape."""
+        """The equivalent request in OpenAI's shape."""
         if self.raw or self.suffix:
             top = (self.top_logprobs or 0) if self.logprobs else None
             shown = {"prompt": self.prompt, "suffix": self.suffix, "logprobs": top}
@@ -292,7 +292,7 @@ class OllamaEmbedBody(_Named):
 
 
 class OllamaEmbeddingBody(_Named):
-    """`POST /api/embeddings`, as `/api/embed` was called once."""
+    """`POST /api/embeddings`, the older form of `/api/embed`."""
 
     NOTHING: ClassVar = frozenset({"options", "keep_alive", "truncate"})
 

@@ -1,4 +1,4 @@
-"""`POST /api/chat` and `/api/generate`, as Ollama's programs ask: streams of lines of JSON."""
+"""`POST /api/chat` and `/api/generate` in Ollama's form: streams of JSON lines."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _LINES: dict[str, Any] = {
 
 
 class LineStream(EventStream):
-    """Lines of JSON, which have no comments to keep a silent connection alive."""
+    """JSON lines; these have no comments to keep a silent connection alive."""
 
     media_type = "application/x-ndjson"
     comment = b""
@@ -59,7 +59,7 @@ async def chat(http: Request, body: OllamaChatBody, state: State) -> Response:
     responses={200: _LINES, **failures(404, 502, 503)},
 )
 async def generate(http: Request, body: OllamaGenerateBody, state: State) -> Response:
-    """Answer a prompt, go on with it, or fill in what is between it and a suffix."""
+    """Answer a prompt, continue it, or fill in the text between it and a suffix."""
     return await _respond(http, state, body, GenerateLines, wanted=bool(body.prompt or body.suffix))
 
 

@@ -1,4 +1,4 @@
-"""Ollama's list of models, what it says of one, its version, and embeddings."""
+"""Ollama's list of models, their details, its version, and embeddings."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from app.container import AppState, State
 router = APIRouter(prefix="/api", tags=["ollama"])
 
 VERSION = "0.12.0"
-"""That of the Ollama whose API this is; programs ask, and refuse one that is too old."""
+"""The version of Ollama whose API this is; programs refuse one that is too old."""
 
 
 class Details(BaseModel):
-    """What kind of model it is; what is not known is empty."""
+    """What kind of model it is; unknown fields are empty."""
 
     parent_model: str = ""
     format: str = ""
@@ -35,7 +35,7 @@ class Details(BaseModel):
 
 
 class OllamaModel(BaseModel):
-    """A model in the list. `digest` is of its name, `size` not known."""
+    """A model in the list. `digest` is of its name, `size` unknown."""
 
     name: str
     model: str
@@ -52,7 +52,7 @@ class OllamaModelList(BaseModel):
 
 
 class Shown(BaseModel):
-    """What is said of one model."""
+    """The details of one model."""
 
     modified_at: str
     details: Details
@@ -123,7 +123,7 @@ async def embed_prompt(http: Request, body: OllamaEmbeddingBody, state: State) -
 
 @router.post("/show", responses=failures(404))
 async def show(body: OllamaShowBody, state: State) -> Shown:
-    """What a model can do, and how much it can read."""
+    """What a model can do, and its context length."""
     generation, embeddings = state.generation, state.embeddings
     served = {
         generation.model_name: (generation.context_length, _writes(state)),
@@ -144,7 +144,7 @@ async def show(body: OllamaShowBody, state: State) -> Shown:
 
 @router.post("/embed", responses=failures(404))
 async def embed(http: Request, body: OllamaEmbedBody, state: State) -> Embedded:
-    """Embed one input or several with the model that documents are found by."""
+    """Embed one or several inputs with the model used to find documents."""
     require_model(body.name, state.embeddings.model_name)
     state.embeddings.require(body.dimensions)
     began = time.monotonic_ns()

@@ -26,7 +26,7 @@ def _is_none(value: object) -> bool:
 
 
 class OllamaReply(BaseModel):
-    """What every reply and every line of one has. Counts are tokens, durations nanoseconds."""
+    """The common fields of replies and their lines. Counts are tokens, durations nanoseconds."""
 
     model: str
     created_at: str
@@ -85,9 +85,9 @@ class OllamaGenerateReply(OllamaReply):
 
 
 class LineRenderer(ABC):
-    """One reply. With `logprobs` tokens come with theirs, with `dragon` the end says its origin.
+    """One reply. With `logprobs` tokens come with theirs, with `dragon` the end has its origin.
 
-    Calls and thoughts are read out of it by the `reading`.
+    The `reading` separates its calls and reasoning from the text.
     """
 
     def __init__(
@@ -110,14 +110,14 @@ class LineRenderer(ABC):
 
     @abstractmethod
     def _reply(self, said: Said, **fields: object) -> OllamaReply:
-        """A reply that says this."""
+        """A reply with this content."""
 
     def loaded(self) -> bytes:
-        """The reply to a request for nothing."""
+        """The reply to an empty request."""
         return self._json(Said(), done=True, done_reason="load")
 
     def lines(self, choice: Choice, event: Event) -> Iterator[bytes]:
-        """The lines that an event makes."""
+        """The lines for an event."""
         match event:
             case TextDelta() | Detailed() if self._logprobs:
                 for piece, details in self._pairing.take(event):

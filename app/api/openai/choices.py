@@ -1,4 +1,4 @@
-"""The choices of one API call: several generations side by side, read as one stream."""
+"""The choices of one API call: several concurrent generations, read as one stream."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _QUEUED_EVENTS = 64
 
 @dataclass(frozen=True)
 class Choice:
-    """An answer in its place in the response.
+    """An answer at its place in the response.
 
-    `first` is the first choice of the same prompt, with which alone the prompt is scored.
+    `first` is the first choice of the same prompt; only with it is the prompt scored.
     """
 
     index: int
@@ -28,7 +28,7 @@ class Choice:
 
 
 def choices_of(requests: Sequence[GenerationRequest], prompts: int) -> list[Choice]:
-    """The choices of a call, not begun; those of each of the `prompts` stand together."""
+    """The choices of a call, not begun; those of each of the `prompts` are adjacent."""
     answers = [AnswerState(request) for request in requests]
     each = len(answers) // prompts
     return [
@@ -37,7 +37,7 @@ def choices_of(requests: Sequence[GenerationRequest], prompts: int) -> list[Choi
 
 
 def best(choices: Sequence[Choice], prompts: int, kept: int) -> list[Choice]:
-    """The `kept` likeliest choices of each prompt, by log-probability a token, numbered anew."""
+    """The `kept` likeliest choices of each prompt, by log-probability per token, renumbered."""
     written = len(choices) // prompts
     if kept == written:
         return list(choices)
@@ -71,7 +71,7 @@ async def merged(
                 async for event in events:
                     await queue.put((index, event))
             await queue.put(None)
-        except Exception as error:  # carried over to the reader, who raises it
+        except Exception as error:  # passed to the reader, which raises it
             await queue.put(error)
 
     tasks = [asyncio.create_task(pump(i, answer)) for i, answer in enumerate(answers)]

@@ -1,4 +1,4 @@
-"""How events become an HTTP response: at once or as a stream, whatever the shape of its pieces."""
+"""How events become an HTTP response: at once or as a stream, in any format."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Events = AsyncGenerator[tuple[int, Event], None]
 
 
 def begun(state: AppState, answers: Sequence[AnswerState], user: str | None = None) -> Events:
-    """The events of the answers of a call, each with the answer's index, shared out by `user`.
+    """The events of a call's answers, each with the answer's index; `user` gets its own share.
 
-    Raises `InvalidRequestError` for what the model cannot do, before one begins.
+    Raises `InvalidRequestError` for what the model cannot do, before any answer begins.
     """
     if user:
         CALLER.set(f"{CALLER.get()} {user}")
@@ -31,9 +31,9 @@ def begun(state: AppState, answers: Sequence[AnswerState], user: str | None = No
 
 
 async def at_once(http: Request, events: Events, render: Callable[[], bytes]) -> Response:
-    """What is rendered of the answers once they are finished; a client gone ends the work.
+    """Render the answers once they are finished; if the client leaves, the work ends.
 
-    Raises `ClientDisconnect` when nobody is left to answer.
+    Raises `ClientDisconnect` if the client is gone.
     """
 
     async def finished() -> None:
@@ -53,10 +53,10 @@ async def as_stream(
 ) -> Response:
     """The frames that events make. Bad input is raised before the stream begins.
 
-    Raises `ClientDisconnect` when nobody is left to answer.
+    Raises `ClientDisconnect` if the client is gone.
     """
     try:
-        # The first event is awaited here, so that a refusal still gets its own status.
+        # Awaited here, so that a refusal still gets its own status.
         first = await unless_gone(http.receive, anext(events))
     except BaseException:
         await events.aclose()

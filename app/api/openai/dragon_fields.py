@@ -37,12 +37,12 @@ def reply(choices: Sequence[Choice], *, provenance: bool) -> DragonReply:
 
 
 def peer_notice(index: int, event: PeerChanged) -> DragonNotice:
-    """The cloud has joined a choice or left it."""
+    """The cloud has joined or left a choice."""
     return DragonNotice(peer=PeerNotice(index=index, **asdict(event)))
 
 
 def citation_notice(index: int, citations: Sequence[Citation]) -> CitationNotice:
-    """What more of a choice's text cites."""
+    """More citations in a choice's text."""
     return CitationNotice(citations=CitationPiece(index=index, found=_cited(citations)))
 
 
@@ -78,7 +78,7 @@ def _cited(citations: Sequence[Citation]) -> list[CitationReply]:
 
 
 def _origins(details: Sequence[TokenDetail], sources: int = 0) -> list[TokenProvenance]:
-    """Sources found after a token was written had no share in it."""
+    """Sources found after a token was written have no share in it."""
     found = [TokenProvenance.model_validate(detail.provenance()) for detail in details]
     for token in found:
         token.documents += [0.0] * (sources - len(token.documents))

@@ -45,7 +45,7 @@ class EmbeddingList(BaseModel):
 
 @router.post("", response_model=EmbeddingList, responses=failures(404))
 async def create_embeddings(http: Request, body: EmbeddingBody, state: State) -> Response:
-    """Embed one input or several with the model that documents are found by."""
+    """Embed one or several inputs with the model used to find documents."""
     model = require_model(body.model, state.embeddings.model_name)
     state.embeddings.require(body.dimensions)
     async with state.beside.one():

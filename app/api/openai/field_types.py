@@ -1,4 +1,4 @@
-"""The fields of requests, checked strictly: types with their limits, and what is not supported."""
+"""The fields of requests, checked strictly: types with their limits, and unsupported ones."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from dragon.sampling.params import (
 
 
 def invalid(message: str, code: str = "invalid_value") -> PydanticCustomError:
-    """The error of a field whose value cannot be taken."""
-    # The message goes in as a value: pydantic would read braces in it as a template.
+    """The error for an invalid field value."""
+    # Passed as a value: pydantic would read braces in the message as a template.
     return PydanticCustomError(code, "{message}", {"message": message})
 
 
 class _Neutral:
-    """Passes null and these values."""
+    """Accepts null and these values."""
 
     def __init__(self, *values: Any) -> None:
         self._values = (None, *values)
@@ -59,16 +59,16 @@ class _Neutral:
 
 
 def neutral(*values: Any) -> _Neutral:
-    """Marks a parameter that is known but not supported: null and these values pass."""
+    """Marks a known but unsupported parameter: null and these values are accepted."""
     return _Neutral(*values)
 
 
 def _unicode(text: str) -> str:
-    """JSON can spell half a surrogate pair, which is no text and which no tokenizer takes."""
+    """Reject lone surrogates, which JSON can spell but which are not text."""
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise invalid("holds half a surrogate pair, which is not text") from None
+        raise invalid("contains half a surrogate pair, which is not text") from None
     return text
 
 
@@ -76,7 +76,7 @@ Str = Annotated[str, AfterValidator(_unicode)]
 
 
 def unicode_within(value: Any) -> Any:
-    """A value of JSON whose texts are texts; half a surrogate pair in one is refused."""
+    """A JSON value; lone surrogates in its strings are rejected."""
     try:
         _unicode(json.dumps(value, ensure_ascii=False))
     except RecursionError:
@@ -88,11 +88,11 @@ JsonObject = Annotated[dict[str, Any], AfterValidator(unicode_within)]
 
 
 TEXTS = ("text", "input_text", "output_text")
-"""Types of parts that are text."""
+"""Types of text parts."""
 
 
 def text_of_parts(content: Any) -> Any:
-    """OpenAI's list of content parts as one text, a line break between them as elsewhere."""
+    """OpenAI's list of content parts as one text, joined by line breaks."""
     if not isinstance(content, list):
         return content
     texts = []
@@ -152,7 +152,7 @@ Temperature = Annotated[float, Field(ge=0, le=MAX_TEMPERATURE, allow_inf_nan=Fal
 TopP = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 MinP = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 TopK = Annotated[int, Field(ge=-1, lt=MAX_COUNT)]
-"""Tokens; 0 and -1 are all of them."""
+"""Tokens; 0 and -1 mean all of them."""
 Repetition = Annotated[float, Field(ge=MIN_REPETITION, le=MAX_REPETITION, allow_inf_nan=False)]
 Seed = Annotated[int, Field(ge=-(1 << (SEED_BITS - 1)), lt=1 << SEED_BITS)]
 Penalty = Annotated[float, Field(ge=-MAX_PENALTY, le=MAX_PENALTY, allow_inf_nan=False)]
@@ -164,7 +164,7 @@ Limit = Annotated[int, Field(ge=1, lt=1 << 31)]
 
 
 class Strict(BaseModel):
-    """Nothing unknown, nothing coerced, nothing changed later."""
+    """No unknown fields, no coercion, immutable."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 

@@ -1,6 +1,6 @@
 """`/v1/vector_stores/{id}/file_batches`: several files put into a store at once.
 
-Nothing is kept of a batch: its id says which files are in it.
+Batches are not stored: a batch's id lists its files.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BATCH, _FILE = "vsfb_", "file-"
 
 
 class BatchFile(Lenient):
-    """A file, where a batch names its files one by one."""
+    """A file of a batch that lists its files as objects."""
 
     AT: ClassVar = "files[]."
 
@@ -63,13 +63,13 @@ async def create_batch(store_id: str, body: BatchBody, state: State) -> FileBatc
 
 @router.get("/{batch_id}")
 async def get_batch(store_id: str, batch_id: str, state: State) -> FileBatch:
-    """How far the files of a batch are."""
+    """The progress of a batch's files."""
     return _batch(await store_of(store_id, state), _ids(batch_id))
 
 
 @router.post("/{batch_id}/cancel")
 async def cancel_batch(store_id: str, batch_id: str, state: State) -> FileBatch:
-    """The batch as it is: its files were put into the store at once, and stay there."""
+    """The batch, unchanged: its files were put into the store at once, and stay there."""
     return await get_batch(store_id, batch_id, state)
 
 
@@ -97,7 +97,7 @@ def _ids(batch_id: str) -> list[str]:
 
 
 def _files(store: Store, ids: list[str]) -> list[StoreFile]:
-    """Those that are still in the store."""
+    """The files that are still in the store."""
     return [file for file in store.files() if file.id in ids]
 
 

@@ -72,10 +72,10 @@ Store = Annotated[DocumentStore, Depends(store)]
 class FileObject(BaseModel):
     """OpenAI's `file` object; `created_at` is in Unix seconds.
 
-    Ours are `collection`, "" being the default one, `chunks`, how many there are so far,
-    `properties`, which the file says of itself, what makes `status_details` `localizable`, and, of
-    one that is shared, `shared`, with whose it is if that is another key's: the key's name, ""
-    being the device's own.
+    Our own fields: `collection`, "" for the default one; `chunks`, how many there are so far;
+    `properties`, the file's own metadata; `localizable`, to translate `status_details`; and for a
+    shared file, `shared` and, if it is another key's, `shared_by`: that key's name, "" for the
+    device.
     """
 
     id: str
@@ -96,7 +96,7 @@ class FileObject(BaseModel):
 
     @classmethod
     def of(cls, document: Document) -> FileObject:
-        """The object that stands for a document."""
+        """The object for a document."""
         details = with_localizable({"status_details": document.status_details})
         by = None if document.owner == acting() else document.owner
         found = cls.model_validate(document, from_attributes=True)
@@ -114,7 +114,7 @@ class FileList(BaseModel):
 
 
 class FileDeleted(BaseModel):
-    """The answer to a deletion."""
+    """The reply to a deletion."""
 
     id: str
     object: Literal["file"] = "file"
@@ -138,7 +138,7 @@ class CollectionList(BaseModel):
 class TextWindow(BaseModel):
     """A part of a file's parsed text, by character offsets; `length` is that of the whole.
 
-    `page` is the page, from 1, that the part begins on, None where there are no pages.
+    `page`, from 1, is the page the part begins on, None if the file has no pages.
     """
 
     id: str
@@ -153,7 +153,8 @@ class TextWindow(BaseModel):
 async def upload(request: Request, documents: Store) -> FileObject:
     """Store a file and begin to ingest it; `events` reports its progress.
 
-    With `replace` the other files of its name in its collection go once this one can be found.
+    With `replace`, the other files of its name in its collection are deleted once this one can be
+    found.
     """
     form = Form(request)
     async with documents.receive() as incoming:
@@ -206,7 +207,7 @@ async def list_files(
     purpose: str | None = None,
     collection: str | None = None,
 ) -> FileList:
-    """The files, newest first unless `order` is `asc`, from the one behind `after` on."""
+    """The files after `after`, newest first unless `order` is `asc`."""
     files = [FileObject.of(document) for document in await documents.list()]
     files = [
         file
@@ -224,7 +225,7 @@ async def get_file(file_id: str, documents: Store) -> FileObject:
 
 @router.delete("/files/{file_id}")
 async def delete_file(file_id: str, documents: Store) -> FileDeleted:
-    """Delete a file with everything made from it."""
+    """Delete a file and everything made from it."""
     await documents.delete(file_id)
     return FileDeleted(id=file_id)
 
@@ -239,7 +240,7 @@ async def file_content(file_id: str, documents: Store) -> StreamingResponse:
         media_type=Kind(document.kind).media_type if document.kind else "application/octet-stream",
         headers={
             "Content-Length": str(os.fstat(file.fileno()).st_size),
-            # A browser must not run what is in it.
+            # A browser must not run its content.
             "Content-Disposition": f"attachment; filename*=UTF-8''{quote(document.filename)}",
             "X-Content-Type-Options": "nosniff",
         },
@@ -259,7 +260,7 @@ async def file_text(
     start: Annotated[int, Query(ge=0)] = 0,
     end: Annotated[int | None, Query(ge=0)] = None,
 ) -> TextWindow:
-    """A part of the text that citations count characters of; at most 100,000 characters."""
+    """A part of the text that citations index by characters; at most 100,000 characters."""
     document, text = await documents.text(file_id)
     start = min(start, len(text))
     last = min(start + MAX_WINDOW, len(text))
@@ -273,42 +274,42 @@ async def file_text(
 
 @router.post("/files/{file_id}/cancel")
 async def cancel_file(file_id: str, documents: Store) -> FileObject:
-    """Stop ingesting a file; what can be found already stays."""
+    """Stop ingesting a file; what can already be found stays."""
     return FileObject.of(await documents.cancel(file_id))
 
 
 @router.post("/files/{file_id}/retry")
 async def retry_file(file_id: str, documents: Store) -> FileObject:
-    """Ingest a file again whose status is `error`."""
+    """Ingest a file whose status is `error` again."""
     return FileObject.of(await documents.retry(file_id))
 
 
 @router.post("/files/{file_id}/share")
 async def share_file(file_id: str, documents: Store) -> FileObject:
-    """Let all keys of the device read a file of one's own."""
+    """Let all keys of the device read one of your files."""
     return FileObject.of(await documents.share(file_id, shared=True))
 
 
 @router.post("/files/{file_id}/unshare")
 async def unshare_file(file_id: str, documents: Store) -> FileObject:
-    """Let no other key read a file any more."""
+    """Stop sharing a file with other keys."""
     return FileObject.of(await documents.share(file_id, shared=False))
 
 
 @router.get("/collections")
 async def list_collections(documents: Store) -> CollectionList:
-    """The collections by name."""
+    """The collections, by name."""
     found = await documents.collections.counted()
     return CollectionList(data=[Collection(name=name, files=files) for name, files in found])
 
 
 @router.get("/files/{file_id}/events", response_class=StreamingResponse)
 async def file_events(file_id: str, documents: Store) -> StreamingResponse:
-    """Ingestion progress as server-sent events, to its end.
+    """Ingestion progress as server-sent events, until it ends.
 
     Each event's data is `{"stage", "status", "done", "total", "message", "percent",
-    "seconds_left"}`, the stages being stored, parsed, chunked, embedded and indexed. What is
-    chunked can be found by its words, what is embedded by its meaning, too.
+    "seconds_left"}`, the stages being stored, parsed, chunked, embedded and indexed. Chunked text
+    can be found by its words, embedded text also by its meaning.
     """
     progress = await documents.watch(file_id)
     return StreamingResponse(

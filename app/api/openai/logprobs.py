@@ -12,7 +12,7 @@ from dragon.inference.tokenizer import Tokenizer
 
 
 class TopLogprob(BaseModel):
-    """One of the likeliest tokens; `bytes` of its own, which need not be whole characters."""
+    """One of the likeliest tokens; its `bytes` need not be whole characters."""
 
     token: str
     logprob: float
@@ -20,20 +20,20 @@ class TopLogprob(BaseModel):
 
 
 class TokenLogprob(TopLogprob):
-    """A token of the answer, and the likeliest in its place."""
+    """A token of the answer, and the likeliest tokens at its place."""
 
     top_logprobs: list[TopLogprob]
 
 
 class ChatLogprobs(BaseModel):
-    """Of a chat message, or a piece of one."""
+    """Log-probabilities of a chat message, or of a piece of one."""
 
     content: list[TokenLogprob]
     refusal: None = None
 
 
 class TextLogprobs(BaseModel):
-    """Of a completion, or a piece of one. The first token of a prompt has none."""
+    """Log-probabilities of a completion, or a piece of one. A prompt's first token has none."""
 
     tokens: list[str]
     token_logprobs: list[float | None]
@@ -44,7 +44,7 @@ class TextLogprobs(BaseModel):
 def chat_logprobs(
     details: Sequence[TokenDetail], tokenizer: Tokenizer, *, by_id: bool = False
 ) -> ChatLogprobs:
-    """Of tokens that are part of the message: the one that ends it is not.
+    """Log-probabilities of a message's tokens, without the one that ends it.
 
     Tokens are named by their text, or by their ids.
     """
@@ -69,7 +69,7 @@ def chat_logprobs(
 def text_logprobs(
     details: Sequence[TokenDetail], tokenizer: Tokenizer, *, by_id: bool = False
 ) -> TextLogprobs:
-    """Of tokens that say where they stand in the reply's text, named by that or by their ids."""
+    """Log-probabilities of tokens, with offsets in the reply's text; named by text or by id."""
 
     def name(token: int) -> str:
         return _id(token) if by_id else _name(tokenizer.piece(token))
@@ -77,7 +77,7 @@ def text_logprobs(
     def top(detail: TokenDetail) -> dict[str, float] | None:
         if detail.logprob is None:
             return None
-        # The token itself is always among them, as OpenAI's reference has it.
+        # The token itself is always among them, as in OpenAI's reference.
         return {
             name(token): logprob for token, logprob in (*detail.top, (detail.token, detail.logprob))
         }
@@ -98,7 +98,7 @@ class Pairing:
         self._details: deque[TokenDetail] = deque()
 
     def take(self, event: TextDelta | Detailed) -> Iterator[tuple[TextDelta, list[TokenDetail]]]:
-        """What is complete with an event, in order."""
+        """The pieces that an event completes, in order."""
         if isinstance(event, TextDelta):
             self._waiting.append(event)
         else:
@@ -108,7 +108,7 @@ class Pairing:
             yield piece, [self._details.popleft() for _ in piece.tokens]
 
     def rest(self) -> Iterator[tuple[TextDelta, list[TokenDetail]]]:
-        """What is still waiting, where tokens had no log-probabilities."""
+        """The pieces still waiting, if their tokens have no log-probabilities."""
         while self._waiting:
             piece = self._waiting.popleft()
             kept = min(len(piece.tokens), len(self._details))
@@ -120,7 +120,7 @@ def _id(token: int) -> str:
 
 
 def _name(piece: bytes) -> str:
-    """A token as text, or by its bytes where those are not whole characters."""
+    """A token's text, or its bytes if those are not whole characters."""
     try:
         return piece.decode()
     except UnicodeDecodeError:

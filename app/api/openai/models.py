@@ -14,7 +14,7 @@ router = APIRouter(prefix="/v1/models", tags=["models"])
 
 
 class UnknownModelError(NotFoundError):
-    """The request names a model that is not served, or not for this."""
+    """The request names a model that is not served, or not for this purpose."""
 
     code = "model_not_found"
 
@@ -24,7 +24,7 @@ class UnknownModelError(NotFoundError):
 
 
 def require_model(model: str | None, served: str) -> str:
-    """The model that is served for a purpose; raises `UnknownModelError` for another one."""
+    """The model served for a purpose; raises `UnknownModelError` for another one."""
     if model not in (None, served):
         raise UnknownModelError(str(model), served)
     return served
@@ -33,7 +33,7 @@ def require_model(model: str | None, served: str) -> str:
 class Model(BaseModel):
     """A model as OpenAI's clients know it.
 
-    `chat_template` is false for a base model: chats with it are put in plain text.
+    `chat_template` is false for a base model: chats with it are rendered as plain text.
     """
 
     id: str

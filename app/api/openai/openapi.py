@@ -1,4 +1,4 @@
-"""`/openapi.json`: FastAPI's description of the routes, and the errors common to all of them."""
+"""`/openapi.json`: FastAPI's description of the routes, and their common errors."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from app.auth import needs_key
 
 _REF = "#/components/schemas/"
 _REASONS = {
-    400: "The request is wrong; `param` says where, the message what to do.",
+    400: "The request is invalid; `param` says where, the message what to do.",
     401: "The key is missing or wrong.",
     403: "The key may not do this, or a page of another origin used the browser's cookie.",
-    404: "What is named does not exist.",
+    404: "The named resource does not exist.",
     413: "The body is too large.",
-    500: "A fault of this service; its log has the details.",
-    502: "The cloud peer was needed and could not be asked.",
-    503: "Too much is asked for at once; the same request may succeed later.",
+    500: "An internal error; the service's log has the details.",
+    502: "The cloud peer was needed but could not be asked.",
+    503: "Too many requests at once; the same request may succeed later.",
 }
 
 
@@ -42,14 +42,14 @@ class ErrorReply(BaseModel):
 
 
 class MessageFailure(BaseModel):
-    """What went wrong, as Anthropic's API says it."""
+    """What went wrong, in Anthropic's form."""
 
     type: str
     message: str
 
 
 class MessageErrorReply(BaseModel):
-    """The shape of every failure of Anthropic's API."""
+    """The shape of every failure in Anthropic's API."""
 
     type: Literal["error"]
     error: MessageFailure
@@ -58,12 +58,12 @@ class MessageErrorReply(BaseModel):
 def failures(
     *statuses: int, shape: type[BaseModel] = ErrorReply
 ) -> dict[int | str, dict[str, Any]]:
-    """What a route declares of the failures that are its own."""
+    """A route's declaration of its own failures."""
     return {status: {"model": shape, "description": _REASONS[status]} for status in statuses}
 
 
 def streamed(chunk: type[BaseModel]) -> dict[str, Any]:
-    """What a route declares of its 200 when it may also come as a stream of `chunk`."""
+    """A route's declaration of its 200 if it may also be a stream of `chunk`."""
     data = {
         "type": "string",
         "contentMediaType": "application/json",
@@ -78,7 +78,7 @@ def streamed(chunk: type[BaseModel]) -> dict[str, Any]:
 
 
 def install(app: FastAPI) -> None:
-    """Describe the app's routes, when that is first asked for."""
+    """Describe the app's routes, on first request."""
 
     def describe() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -107,9 +107,9 @@ def _described(app: FastAPI) -> dict[str, Any]:
 
 
 def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
-    """Add the key, and the failures that do not come from the route itself."""
+    """Add the key, and the failures that the route itself does not cause."""
     responses = operation["responses"]
-    responses.pop("422", None)  # wrong input is a 400 here
+    responses.pop("422", None)  # invalid input is a 400 here
     statuses = {400, 500}
     if needs_key(path):
         operation["security"] = [{"key": []}]

@@ -1,4 +1,4 @@
-"""Pages of a list, as OpenAI's clients turn them."""
+"""Pages of a list, as OpenAI's clients request them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Order = Literal["asc", "desc"]
 
 
 class Listed(Protocol):
-    """What is in a list."""
+    """An item of a list."""
 
     @property
     def id(self) -> str: ...
@@ -21,9 +21,9 @@ T = TypeVar("T", bound=Listed)
 
 
 def page(newest_first: Sequence[T], limit: int, after: str | None, order: Order) -> dict[str, Any]:
-    """The fields of a page: `limit` of them at most, from the one behind `after` on.
+    """The fields of a page: at most `limit` items after the one with id `after`.
 
-    Raises `InvalidRequestError` where that is not in the list.
+    Raises `InvalidRequestError` if that is not in the list.
     """
     listed = list(newest_first if order == "desc" else reversed(newest_first))
     if after is not None:

@@ -32,9 +32,9 @@ from dragon.sampling.params import Mode, Sampling
 
 
 async def chat_requests(body: ChatBody, state: AppState) -> list[GenerationRequest]:
-    """A generation for each choice of a chat, whose cloud sees of it what it may see.
+    """A generation for each choice of a chat, with the cloud's view of it.
 
-    A limit that the context has no room for becomes the default one.
+    A limit that exceeds the context becomes the default one.
     """
     messages = as_messages(body.messages)
     tools, form = offered(body, state.generation.tokenizer, messages)
@@ -52,7 +52,7 @@ async def chat_requests(body: ChatBody, state: AppState) -> list[GenerationReque
     requests = requests_of(
         body, [prompt], limit, state, raw=False, details=body.details, grammar=grammar
     )
-    # Many clients set a limit for a far larger model: it is the most that an answer may have.
+    # Many clients set a limit for a much larger model: it is only an upper bound.
     room = state.generation.room
     return [
         replace(each, max_tokens=None) if len(each.conversation) > room(each) else each
@@ -63,9 +63,10 @@ async def chat_requests(body: ChatBody, state: AppState) -> list[GenerationReque
 def rendering_of(
     body: ChatBody | TokenizeBody, tools: Sequence[Tool], tokenizer: Tokenizer
 ) -> Rendering:
-    """How the model's template renders a chat: by default it goes on with a last assistant's turn.
+    """How the template renders a chat: by default it continues a last turn of the assistant.
 
-    Raises `InvalidRequestError` where that and a new turn are asked for, or there is none.
+    Raises `InvalidRequestError` if both that and a new turn are requested, or there is no such
+    turn.
     """
     last = (body.messages or [])[-1]
     speaks = last.role == "assistant" and not last.tool_calls
@@ -87,7 +88,7 @@ def rendering_of(
 
 
 def variables_of(body: ChatBody | TokenizeBody, tokenizer: Tokenizer) -> dict[str, Any]:
-    """Variables for the template: the client's own, and whether and how hard it is to think."""
+    """Variables for the template: the client's own, and whether and how hard to think."""
     own = dict(body.chat_template_kwargs or {})
     if isinstance(body, TokenizeBody):
         return own
@@ -100,7 +101,7 @@ def variables_of(body: ChatBody | TokenizeBody, tokenizer: Tokenizer) -> dict[st
 
 
 def _held(body: ChatBody, tools: Sequence[Tool], form: Form | None) -> tuple[str, str]:
-    """The grammar of a chat's answer, and which parameter says so."""
+    """The grammar of a chat's answer, and the parameter that sets it."""
     text, param = body.grammar()
     if form is None:
         return text, param
@@ -144,16 +145,16 @@ def requests_of(
     grammar: str = "",
     ends: Iterable[int] = (),
 ) -> list[GenerationRequest]:
-    """A generation for each choice of each prompt, the choices of a prompt together.
+    """A generation for each choice of each prompt, the choices of a prompt adjacent.
 
-    Of `best_of` choices only the likeliest are answered with. Each is held to the `grammar`, if
-    there is one, and is ended by the tokens `ends`, too. Raises `InvalidRequestError`.
+    Of `best_of` choices only the likeliest are returned. Each is held to the `grammar`, if any, and
+    is also ended by the tokens `ends`. Raises `InvalidRequestError`.
     """
     options = body.dragon or DragonOptions()
     choices = best_of or body.n or 1
     if choices * len(prompts) > MAX_CHOICES:
         raise InvalidRequestError(
-            f"n: {choices} choices of {len(prompts)} prompts are more than {MAX_CHOICES} answers",
+            f"n: {choices} choices for {len(prompts)} prompts exceed {MAX_CHOICES} answers",
             param="n",
         )
     mode = options.aggregation or state.settings.aggregation
@@ -190,16 +191,16 @@ def sampling_of(
     *,
     raw: bool,
 ) -> Sampling:
-    """What a request asks for, and else what is usual for the model.
+    """The sampling a request asks for, with the model's defaults.
 
-    Raises `InvalidRequestError` for a bias of a token that there is not, and for a least length
-    that is above the `limit`, or that a model that quotes cannot keep.
+    Raises `InvalidRequestError` for a bias of an unknown token, and for a least length that is
+    above the `limit` or that a quoting model cannot keep.
     """
     bias = tuple((int(token), value) for token, value in (body.logit_bias or {}).items())
     vocabulary = state.generation.tokenizer.vocab_size
     if any(token >= vocabulary for token, _ in bias):
         raise InvalidRequestError(
-            f"logit_bias: the vocabulary has {vocabulary} tokens", param="logit_bias"
+            f"logit_bias: token ids must be below {vocabulary}", param="logit_bias"
         )
     param = "ignore_eos" if body.ignore_eos else "min_tokens"
     if body.least_tokens and state.generation.quotes and not raw:
@@ -208,10 +209,12 @@ def sampling_of(
             param=param,
         )
     if body.least_tokens and grammar:
-        raise InvalidRequestError(f"{param}: a format says where an answer ends", param=param)
+        raise InvalidRequestError(
+            f"{param}: the format determines where an answer ends", param=param
+        )
     if limit is not None and (body.min_tokens or 0) > limit:
         raise InvalidRequestError(
-            f"min_tokens: {body.min_tokens} are more than the limit of {limit}", param="min_tokens"
+            f"min_tokens: {body.min_tokens} exceeds the limit of {limit}", param="min_tokens"
         )
     usual = usual_sampling(state.generation.usual, mode, bounded=_bounded(body))
     given = {
@@ -235,9 +238,10 @@ def sampling_of(
 
 
 def usual_sampling(usual: Usual, mode: Mode, *, bounded: bool = False) -> dict[str, Any]:
-    """The fields of `Sampling` that are usual for a model.
+    """The model's defaults, as fields of `Sampling`.
 
-    Algorithm 1 takes no more of them than its likeliest token, and a bound needs chance.
+    Of these, Algorithm 1 supports only a repetition penalty and greedy choice, and a bound needs
+    randomness.
     """
     greedy = usual.temperature == 0.0 and not bounded
     if mode is Mode.SPECULATIVE:
@@ -254,9 +258,9 @@ def _bounded(body: GenerationBody) -> bool:
 
 
 def _room(request: GenerationRequest, tokens: int, state: AppState) -> int:
-    """How much of a conversation stays, where the prompt is to have so many tokens at most.
+    """How many tokens of a conversation stay if the prompt may have at most `tokens`.
 
-    -1 are as many as the model takes. Raises `InvalidRequestError` where none stay.
+    -1 means as many as the model takes. Raises `InvalidRequestError` if none stay.
     """
     before = len(state.generation.tokenizer.bare_row(raw=request.raw, begins=request.begins))
     room = state.generation.room(request) if tokens < 0 else tokens - before
@@ -272,7 +276,7 @@ def _room(request: GenerationRequest, tokens: int, state: AppState) -> int:
 def _check_bounded(
     body: GenerationBody, options: DragonOptions, details: Details | None, mode: Mode
 ) -> None:
-    """Raises `InvalidRequestError` for what an answer with a budget cannot have."""
+    """Raises `InvalidRequestError` for parameters that an answer with a budget cannot have."""
     for refused, param, why in (
         (mode is not Mode.ONEWAY, "dragon.aggregation", "only `oneway` sends no distribution"),
         (body.temperature == 0.0, "temperature", "a bound needs chance: leave it out"),

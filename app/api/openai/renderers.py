@@ -73,10 +73,10 @@ class Renderer(ABC):
         tokens: Sequence[int] = (),
         details: Sequence[TokenDetail] | None = None,
     ) -> BaseModel:
-        """More text of a choice, the tokens that brought it, and how likely they were."""
+        """More text of a choice, the tokens it came from, and their log-probabilities."""
 
     def scores(self, choice: Choice, details: Sequence[TokenDetail]) -> BaseModel | None:
-        """Log-probabilities of the prompt, whose text was sent, if they were asked for."""
+        """Log-probabilities of the prompt, whose text was sent, if requested."""
         return None
 
     @property
@@ -107,7 +107,7 @@ class Renderer(ABC):
         *,
         with_usage: bool,
     ) -> bytes:
-        """A chunk of a stream. With `with_usage` each has the field `usage`."""
+        """A chunk of a stream. With `with_usage` every chunk has the field `usage`."""
         choices = [] if choice is None else [choice]
         reply = self._reply(self.chunk_type, choices, usage, dragon, prompt)
         return reply.model_dump_json(exclude=None if with_usage else {"usage"}).encode()
@@ -132,7 +132,7 @@ class Renderer(ABC):
         )
 
     def prompt(self, choice: Choice) -> list[int] | None:
-        """The prompt's tokens, where they stand beside the choices and were asked for."""
+        """The prompt's tokens, if requested and if their place is beside the choices."""
         return None
 
     def _ids(self, tokens: Sequence[int]) -> list[int] | None:
@@ -157,7 +157,7 @@ class ChatRenderer(Renderer):
     ) -> None:
         super().__init__(body, tokenizer, fingerprint, model, logprobs=logprobs)
         self._body = body
-        self._readers: dict[int, AnswerReader] = {}  # of choices that are streamed
+        self._readers: dict[int, AnswerReader] = {}  # of streamed choices
         self._called: Counter[int] = Counter()
 
     def opening(self, choice: Choice) -> BaseModel:
@@ -189,7 +189,7 @@ class ChatRenderer(Renderer):
         return reading_of(self._body, choice.answer.request, self.tokenizer)
 
     def _delta(self, index: int, said: Said) -> Delta:
-        """What more was thought, said and called."""
+        """What was added: reasoning, text and calls."""
         first = self._called[index]
         self._called[index] += len(said.calls)
         called = [CallReply.of(call, number) for number, call in enumerate(said.calls, first)]
@@ -286,10 +286,10 @@ class CompletionRenderer(Renderer):
         )
 
     def _prompt(self, choice: Choice) -> str:
-        """What stands before the answer's own text: a completion's query is its prompt."""
+        """What precedes the answer's own text: a completion's query is its prompt."""
         return choice.answer.request.query if self._echo else ""
 
     def _placed(self, choice: Choice, details: Sequence[TokenDetail]) -> list[TokenDetail]:
-        """Tokens of the answer where they stand in the reply's text."""
+        """Tokens of the answer at their offsets in the reply's text."""
         offset = len(self._prompt(choice))
         return [replace(detail, start=offset + detail.start) for detail in details]

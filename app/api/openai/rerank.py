@@ -18,7 +18,7 @@ router = APIRouter(prefix="/v1/rerank", tags=["search"])
 
 MAX_DOCUMENTS = 1000
 MAX_DOCUMENT, MAX_CHARACTERS = 50_000, 500_000
-"""Of a document, and of all of them."""
+"""The most characters of a document, and of all together."""
 
 
 class TextDocument(Strict):
@@ -44,7 +44,7 @@ _Document = Annotated[
 
 def _not_too_much(documents: list[str]) -> list[str]:
     if sum(map(len, documents)) > MAX_CHARACTERS:
-        raise invalid(f"at most {MAX_CHARACTERS} characters, all of them together")
+        raise invalid(f"at most {MAX_CHARACTERS} characters in total")
     return documents
 
 
@@ -68,7 +68,7 @@ class RerankBody(Strict):
 
 
 class Ranked(BaseModel):
-    """A document by its index in the request; its text if that was asked for."""
+    """A document by its index in the request, with its text if requested."""
 
     index: int
     relevance_score: float

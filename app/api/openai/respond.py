@@ -38,7 +38,7 @@ _DONE = b"data: [DONE]\n\n"
 
 @dataclass(frozen=True)
 class Call:
-    """One API call: its body, its choices of so many distinct prompts, and their renderer."""
+    """One API call: its body, its choices, its number of distinct prompts, and its renderer."""
 
     body: GenerationBody
     choices: Sequence[Choice]
@@ -47,9 +47,9 @@ class Call:
 
 
 async def respond(http: Request, state: AppState, call: Call) -> Response:
-    """Answer the call. Bad input is raised before any response begins; a client gone ends the work.
+    """Answer the call. Bad input is raised before the response begins.
 
-    Raises `ClientDisconnect` when nobody is left to answer.
+    Raises `ClientDisconnect`, ending the work, if the client is gone.
     """
     events = begun(state, [choice.answer for choice in call.choices], call.body.user)
     if call.body.stream:
@@ -121,7 +121,7 @@ def _chunks(call: Call, index: int, event: Event, pairing: Pairing) -> Iterator[
             yield _notice(call, index, dragon_fields.peer_notice(index, event))
         case Finished(reason=reason):
             yield from _paired(call, index, pairing.rest())
-            # Provenance went out with the text.
+            # Provenance was sent with the text.
             wanted = call.body.dragon is not None
             dragon = dragon_fields.reply([choice], provenance=False) if wanted else None
             yield _chunk(call, index, renderer.closing(choice, reason), dragon)
@@ -138,7 +138,7 @@ def _chunk(call: Call, index: int, choice: BaseModel, dragon: Dragon | None = No
 
 
 def _usage_of(call: Call, answer: AnswerState) -> Usage:
-    """What an answer has used so far."""
+    """The tokens an answer has used so far."""
     prompt, written = answer.request.prompt_tokens(call.renderer.tokenizer), len(answer.tokens)
     return Usage(prompt_tokens=prompt, completion_tokens=written, total_tokens=prompt + written)
 
@@ -148,7 +148,7 @@ def _frame(data: bytes) -> bytes:
 
 
 def _usage(call: Call) -> Usage:
-    """A prompt counts once, however many choices it has."""
+    """The total usage; a prompt counts once, however many choices it has."""
     ends = [choice.answer.end for choice in call.choices]
     prompt = sum(end.prompt_tokens for end in ends[:: len(ends) // call.prompts])
     completion = sum(end.completion_tokens for end in ends)

@@ -1,4 +1,4 @@
-"""Responses and stream chunks as OpenAI's clients read them, and what `dragon` says in them."""
+"""Responses and stream chunks as OpenAI's clients read them, and their `dragon` fields."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def _is_none(value: object) -> bool:
 
 
 TokenIds = Annotated[list[int] | None, Field(exclude_if=_is_none)]
-"""As vLLM gives them, to those who asked."""
+"""As in vLLM, on request."""
 
 
 class PromptTokensDetails(BaseModel):
-    """Of the prompt's tokens none come from a cache: what is kept are those of passages."""
+    """None of the prompt's tokens count as cached: only passages' tokens are."""
 
     cached_tokens: int = 0
 
@@ -64,7 +64,7 @@ class SourceReply(BaseModel):
 
 
 class CitationReply(BaseModel):
-    """A number in the text, in characters, that cites the source of this index."""
+    """A number in the text, by character offsets, that cites the source with this index."""
 
     start: int
     end: int
@@ -72,7 +72,7 @@ class CitationReply(BaseModel):
 
 
 class TokenProvenance(BaseModel):
-    """Where a token comes from (`events.TokenDetail`); `documents` are the `sources`."""
+    """Where a token comes from (`events.TokenDetail`); `documents` are the shares of `sources`."""
 
     position: int
     text: str
@@ -84,16 +84,15 @@ class TokenProvenance(BaseModel):
 
 
 class DragonChoice(BaseModel):
-    """How one choice came about. `participation`: token ranges, half open, written jointly.
+    """How one choice came about. `participation`: half-open token ranges written jointly.
 
-    `verdicts`: whose draft each of those tokens is (`=` both sides', `d` device, `c` cloud, `.`).
-    `ledger` is its id under `/api/ledger`. `nothing_relevant`: none of the person's documents
-    answers, though these passages are `closest`; `unread_documents` were still being read.
-    `not_asked`: the cloud was not asked, since the person's own documents answer or none is needed.
-    `refused`: why the cloud, which was asked, had no room for it, and when it has. `unsearched`: so
-    many parts of its corpus were down or late.
-    `citations` are the numbers in the text that cite sources. `provenance`: an entry a token, if
-    requested.
+    `verdicts`: whose draft each of those tokens is (`=` both, `d` device, `c` cloud, `.` neither).
+    `ledger` is its id under `/api/ledger`. `nothing_relevant`: none of the user's documents
+    answers, and these passages are `closest`; `unread_documents` were still being read.
+    `not_asked`: the cloud was not asked, since the user's own documents answer or none is needed.
+    `refused`: why the cloud had no room, and when it will have. `unsearched`: how many parts of
+    its corpus were down or late. `citations` are the numbers in the text that cite sources.
+    `provenance`: one entry per token, if requested.
     """
 
     index: int
@@ -113,7 +112,7 @@ class DragonChoice(BaseModel):
 
 
 class DragonReply(BaseModel):
-    """What only those see who sent a `dragon` object. `ignored`: parameters that are not known."""
+    """Returned only for a request with a `dragon` object. `ignored`: unknown parameters."""
 
     aggregation: str
     seed: int
@@ -125,7 +124,7 @@ class DragonReply(BaseModel):
 class PeerNotice(BaseModel):
     """From token `position` of a choice on the cloud takes part, or no longer does.
 
-    `refused`: it has no room now; the reason says when it has. `unsearched`: so many parts of its
+    `refused`: it has no room now; the reason says when it will. `unsearched`: how many parts of its
     corpus were down or late.
     """
 
@@ -138,7 +137,7 @@ class PeerNotice(BaseModel):
 
 
 class DragonNotice(BaseModel):
-    """What a stream reports between its pieces to those who sent a `dragon` object."""
+    """What a stream reports between its pieces if the request had a `dragon` object."""
 
     peer: PeerNotice
 
@@ -151,7 +150,7 @@ class CitationPiece(BaseModel):
 
 
 class CitationNotice(BaseModel):
-    """Citations in a stream, after the text that they stand in."""
+    """Citations in a stream, after the text that contains them."""
 
     citations: CitationPiece
 
@@ -173,14 +172,14 @@ Dragon = DragonReply | DragonNotice | CitationNotice | ProvenanceNotice
 
 
 class FunctionReply(BaseModel):
-    """A function that the model calls; `arguments` are the text of a JSON object."""
+    """A function that the model calls; `arguments` is the text of a JSON object."""
 
     name: str
     arguments: str
 
 
 class CallReply(BaseModel):
-    """A call; in a stream with its `index` among the calls of the message."""
+    """A call; in a stream, with its `index` among the message's calls."""
 
     id: str
     type: Literal["function"] = "function"
@@ -245,7 +244,7 @@ class TextChoice(BaseModel):
 
 
 class Reply(BaseModel):
-    """What every response and every chunk of one has."""
+    """The common fields of responses and their chunks."""
 
     id: str
     object: str

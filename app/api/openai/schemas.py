@@ -52,11 +52,11 @@ MAX_TURNS = 2048
 MAX_ALLOWED = 1024
 _MOST_STOPS = 64
 MAX_TEXT = 300_000
-"""Characters, or ids, that are tokenized or put together at a time."""
+"""The most characters to tokenize, or ids to join, at a time."""
 
 
 def _unlimited(given: Any) -> Any:
-    """Other servers' names of as many tokens as there may be: -1, and Ollama's -2."""
+    """Other servers' values for no limit: -1, and Ollama's -2."""
     return None if given in (-1, -2) and not isinstance(given, bool) else given
 
 
@@ -67,9 +67,9 @@ Notation = Annotated[Str, Field(min_length=1, max_length=MAX_GRAMMAR)]
 
 
 class DragonOptions(Strict):
-    """Our own parameters. Sending the object, even empty, asks for `dragon` in the response.
+    """Our own parameters. Sending the object, even empty, requests `dragon` in the response.
 
-    `documents` (ids) and `collections` (names) limit which of the person's documents may be used.
+    `documents` (ids) and `collections` (names) limit which of the user's documents may be used.
     `cloud` says when the cloud is asked to take part; `private` is short for never. `epsilon`
     bounds what the cloud can learn of the passages used from the words it is sent. The answer
     is held to a `grammar` in Lark or GBNF, or to a `regex`. With `wait` its first token waits
@@ -97,7 +97,7 @@ class DragonOptions(Strict):
 
 
 class StreamOptions(Lenient):
-    """What a stream carries beside the text; usage at its end, or in every chunk."""
+    """What a stream contains besides the text; usage at its end, or in every chunk."""
 
     AT: ClassVar = "stream_options."
 
@@ -108,9 +108,9 @@ class StreamOptions(Lenient):
 
 
 class GenerationBody(Lenient):
-    """What completions and chat completions share; without a `model` it is the one that writes."""
+    """What completions and chat completions share; the default `model` is the one that writes."""
 
-    # What the parameter is called that `response_format` comes from.
+    # The name of the parameter that sets `response_format`.
     FORMAT: ClassVar[str] = "response_format"
     SPELLINGS: ClassVar[Mapping[str, str]] = SPELLINGS
     NOTHING: ClassVar[frozenset[str]] = NOTHING
@@ -125,14 +125,14 @@ class GenerationBody(Lenient):
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     dragon: DragonOptions | None = None
-    # Names of the caller's own; they change nothing.
+    # The caller's own name; it changes nothing.
     user: str | None = None
 
     presence_penalty: Penalty | None = None
     frequency_penalty: Penalty | None = None
     logit_bias: LogitBias | None = None
 
-    # As vLLM spells them.
+    # Spelled as in vLLM.
     top_k: TopK | None = None
     min_p: MinP | None = None
     repetition_penalty: Repetition | None = None
@@ -194,11 +194,11 @@ class GenerationBody(Lenient):
 
     @property
     def least_tokens(self) -> int:
-        """Before so many tokens nothing ends the answer."""
+        """The number of tokens before which nothing ends the answer."""
         return MAX_TOKENS if self.ignore_eos else self.min_tokens or 0
 
     def grammar(self) -> tuple[str, str]:
-        """What the answer is held to, and which parameter says so; see `held_to`."""
+        """The grammar of the answer, and the parameter that sets it; see `held_to`."""
         own = self.dragon or DragonOptions()
         asked: dict[str, Callable[[], str] | None] = {
             self.FORMAT: None if self.response_format is None else self.response_format.grammar,
@@ -219,7 +219,7 @@ class GenerationBody(Lenient):
 
     @property
     def usage_of_each(self) -> bool:
-        """Whether each chunk of the stream says what was used so far."""
+        """Whether each chunk of the stream reports the usage so far."""
         return bool(self.stream_options and self.stream_options.continuous_usage_stats)
 
     @property
@@ -229,7 +229,7 @@ class GenerationBody(Lenient):
 
 
 class CompletionBody(GenerationBody):
-    """`POST /v1/completions`. The model reads `prompt` as it stands, without a template."""
+    """`POST /v1/completions`. The model reads `prompt` unchanged, without a template."""
 
     prompt: Annotated[
         list[str] | list[list[int]],
@@ -257,7 +257,7 @@ class CompletionBody(GenerationBody):
         if best_of is not None and best_of < (info.data.get("n") or 1):
             raise invalid("must be at least n")
         if best_of is not None and best_of > (info.data.get("n") or 1) and info.data.get("stream"):
-            raise invalid("all answers are whole before the best is known: leave out stream")
+            raise invalid("the best is known only once all answers are complete: leave out stream")
         return best_of
 
     @field_validator("echo")
@@ -269,7 +269,7 @@ class CompletionBody(GenerationBody):
 
     @property
     def details(self) -> Details | None:
-        """What the response says of each token."""
+        """The details requested for each token."""
         ranked = (self.best_of or 1) > (self.n or 1)
         if self.logprobs is None and not ranked and not self.wants_provenance:
             return None
@@ -350,7 +350,7 @@ class ChatBody(GenerationBody):
     @model_validator(mode="before")
     @classmethod
     def _scored(cls, given: Any) -> Any:
-        """llama.cpp's number of likeliest tokens."""
+        """Read llama.cpp's `n_probs`, the number of likeliest tokens."""
         if not isinstance(given, dict) or not isinstance(given.get("n_probs"), int):
             return given
         rest = {name: value for name, value in given.items() if name != "n_probs"}
@@ -366,7 +366,7 @@ class ChatBody(GenerationBody):
 
     @property
     def details(self) -> Details | None:
-        """What the response says of each token."""
+        """The details requested for each token."""
         if not (self.logprobs or self.wants_provenance):
             return None
         return Details(top=self.top_logprobs or 0)
@@ -380,7 +380,7 @@ class ChatBody(GenerationBody):
 
 
 class EmbeddingBody(Lenient):
-    """`POST /v1/embeddings`; without a `model` it is the one that embeds."""
+    """`POST /v1/embeddings`; the default `model` is the one that embeds."""
 
     NOTHING: ClassVar = NOTHING
 
@@ -437,7 +437,7 @@ def _made(make: Callable[[T], str], given: T | None) -> Callable[[], str] | None
 
 
 def as_messages(messages: Sequence[ChatMessage]) -> list[Message]:
-    """The turns as the tokenizer takes them."""
+    """The turns in the tokenizer's form."""
     return [
         Message(
             "system" if each.role == "developer" else each.role,

@@ -14,7 +14,7 @@ router = APIRouter(prefix="/v1", tags=["files"])
 
 
 class SearchRequest(BaseModel):
-    """What to look for among the uploaded documents; `documents` and `collections` limit where."""
+    """What to search for in the uploaded documents; `documents` and `collections` limit where."""
 
     query: str = Field(min_length=1, max_length=8192)
     top_k: int = Field(default=5, ge=1, le=100)
@@ -23,12 +23,12 @@ class SearchRequest(BaseModel):
 
 
 class SearchHit(BaseModel):
-    """A passage; `start` and `end` count characters of the file's text.
+    """A passage; `start` and `end` are character offsets in the file's text.
 
-    `confidence` is in percent, of text that was recognised in a picture.
+    `confidence`, in percent, is that of text recognised in a picture.
 
-    `score` is the cosine with the query and what the passage gains by having the query's words; in
-    an answer's sources what the reranker says of it counts, too.
+    `score` is the cosine with the query, plus a bonus for sharing the query's words. In an answer's
+    sources it is the probability that the passage answers, if that was judged.
     """
 
     document: str
@@ -50,7 +50,7 @@ class SearchResult(BaseModel):
 
 @router.post("/search")
 async def search(body: SearchRequest, documents: Store) -> SearchResult:
-    """The passages of the uploaded documents that fit the query best, however badly they do."""
+    """The passages of the uploaded documents that fit the query best, however badly they fit."""
     scope = Scope(body.documents, body.collections)
     hits = await documents.search(body.query, body.top_k, scope, relevant=False)
     return SearchResult(

@@ -1,9 +1,10 @@
-"""The one rule for parameters, and the one table of their spellings; docs/api.md says it in words.
+"""The one rule for parameters, and the one table of their spellings; docs/api.md explains it.
 
-What changes the text and can be done is done, by whatever name one of the common servers has for
-it; what asks for nothing is taken; what is unknown is taken and named, in the header
-`X-Dragon-Ignored` and in `dragon.ignored`. Only what would change the meaning and cannot be done is
-refused, by the fields of the bodies. With `DRAGON_STRICT` what is unknown is refused, too.
+A parameter that changes the text and is supported is applied, under any name that a common server
+has for it; one that asks for nothing is accepted; an unknown one is accepted and reported, in the
+header `X-Dragon-Ignored` and in `dragon.ignored`. Only one that would change the meaning and is not
+supported is refused, by the fields of the bodies. With `DRAGON_STRICT` unknown ones are refused,
+too.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from app.api.openai.field_types import Strict
 from dragon.errors import InvalidRequestError
 
 HEADER = "X-Dragon-Ignored"
-_LONGEST = 1000  # characters of the header
+_LONGEST = 1000  # the most characters of the header
 
 IGNORED: ContextVar[list[str] | None] = ContextVar("ignored", default=None)
-"""What was taken of a request and not known, by name; None where that is refused."""
+"""The names of a request's unknown parameters; None if those are refused."""
 
 SPELLINGS: Mapping[str, str] = {
     # llama.cpp, Ollama, Text Generation Inference
@@ -42,7 +43,7 @@ SPELLINGS: Mapping[str, str] = {
     "typical": "typical_p",
     "tfs": "tfs_z",
 }
-"""Other servers' names of what is done here."""
+"""Other servers' names of supported parameters."""
 
 STRUCTURED: Mapping[str, str] = {
     "json": "guided_json",
@@ -60,7 +61,7 @@ NOTHING = frozenset(
         "prompt_cache_retention", "service_tier", "store", "ttl", "draft_model", "speculative",
         # Names of the caller's own.
         "metadata", "request_id", "rid", "safety_identifier", "session_id",
-        # Beside the text.
+        # Not about the text.
         "logprob_start_len", "response_fields", "return_progress", "separate_reasoning",
         "spaces_between_special_tokens", "stream_reasoning", "timings_per_token",
         "t_max_predict_ms", "guided_decoding_backend", "guided_whitespace_pattern",
@@ -69,11 +70,11 @@ NOTHING = frozenset(
         "dry_penalty_last_n", "dry_sequence_breakers", "dynatemp_exponent",
     }
 )  # fmt: skip
-"""What asks for nothing: it changes no text, or measures what is off."""
+"""Parameters that ask for nothing: they change no text, or tune something that is off."""
 
 
 class Lenient(Strict):
-    """A body, or a part of one, read by the rule; `AT` is where in a body it stands."""
+    """A body, or a part of one, read by the rule; `AT` is its place in the body."""
 
     model_config = ConfigDict(json_schema_extra={"additionalProperties": True})
 
@@ -105,7 +106,7 @@ class Lenient(Strict):
 
 
 def unfolded(given: Any) -> Any:
-    """A body whose `structured_outputs` stand beside the other parameters."""
+    """A body with its `structured_outputs` moved beside the other parameters."""
     if not isinstance(given, dict) or not isinstance(given.get("structured_outputs"), dict):
         return given
     rest = {name: value for name, value in given.items() if name != "structured_outputs"}
@@ -118,7 +119,7 @@ def unfolded(given: Any) -> Any:
 
 
 def header(ignored: Iterable[str]) -> str:
-    """The names for the header: ASCII, each once, those that do not fit left out."""
+    """The names for the header: ASCII, each once, without those that do not fit."""
     names = dict.fromkeys(json.dumps(name)[1:-1] for name in ignored)
     text = ", ".join(names)
     return text if len(text) <= _LONGEST else text[:_LONGEST].rpartition(", ")[0]

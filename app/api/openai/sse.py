@@ -16,12 +16,12 @@ from starlette.types import Receive, Scope, Send
 
 log = logging.getLogger("dragon.answers")
 T = TypeVar("T")
-# Proxies and clients take a connection that is silent for longer for dead.
+# Proxies and clients drop a connection that is silent for longer.
 KEEP_ALIVE_S = 10.0
 
 
 def named(kind: str, **fields: Any) -> bytes:
-    """An event that has a name, and fields of plain values and models."""
+    """A named event, with fields of plain values and models."""
     data = orjson.dumps({"type": kind, **fields}, default=_plain)
     return f"event: {kind}\ndata: ".encode() + data + b"\n\n"
 
@@ -32,7 +32,7 @@ def _plain(value: Any) -> Any:
 
 
 async def unless_gone(receive: Receive, work: Awaitable[T]) -> T:
-    """The result of `work`, which is cancelled with `ClientDisconnect` when the client leaves."""
+    """The result of `work`, which is cancelled with `ClientDisconnect` if the client leaves."""
     task = asyncio.ensure_future(work)
     gone = asyncio.create_task(_client_gone(receive))
     try:

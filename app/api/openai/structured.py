@@ -19,7 +19,7 @@ _OBJECT = {"type": "object"}
 
 
 class JsonSchema(Lenient):
-    """A JSON schema. Every reply keeps to it, whether or not it is `strict`."""
+    """A JSON schema. Every reply satisfies it, whether or not it is `strict`."""
 
     AT: ClassVar = "response_format."
 
@@ -30,7 +30,7 @@ class JsonSchema(Lenient):
 
 
 class ResponseFormat(Lenient):
-    """Text, any JSON object, or what a schema describes: llama.cpp's clients send it here."""
+    """Text, any JSON object, or one described by a schema, where llama.cpp's clients send it."""
 
     AT: ClassVar = "response_format."
 
@@ -45,7 +45,7 @@ class ResponseFormat(Lenient):
     ) -> JsonSchema | None:
         described = schema is not None or info.data.get("schema_") is not None
         if not described if info.data.get("type") == "json_schema" else schema is not None:
-            raise invalid("goes with the type json_schema, and with no other")
+            raise invalid("is required with the type json_schema, and only allowed with it")
         return schema
 
     def grammar(self) -> str:
@@ -60,10 +60,10 @@ class ResponseFormat(Lenient):
 
 
 def held_to(asked: Mapping[str, Callable[[], str] | None]) -> tuple[str, str]:
-    """The grammar of an answer, empty if it is held to none, and which parameter says so.
+    """The grammar of an answer, empty if there is none, and the parameter that sets it.
 
-    `asked` are the parameters that say so, the first of them by default, with what makes grammars
-    of them. Raises `InvalidRequestError` where two do, and for a notation that is not known.
+    `asked` maps the parameters that may set it, the first being the default, to functions that make
+    the grammar. Raises `InvalidRequestError` if two set one, and for an invalid notation.
     """
     given = []
     for param, grammar_of in asked.items():
@@ -92,21 +92,21 @@ def schema_of(given: Any) -> str:
 
 
 def choice_of(texts: Sequence[str]) -> str:
-    """The grammar of one of these texts."""
+    """The grammar of exactly one of these texts."""
     return grammar.of_text("start: " + " | ".join(map(json.dumps, texts)))
 
 
 def allowed_of(tokens: Sequence[int]) -> str:
-    """The grammar of a text of these tokens alone."""
+    """The grammar of texts made of these tokens only."""
     return grammar.of_text(f"start: <[{','.join(map(str, tokens))}]>*")
 
 
 async def checked(asked: Callable[[], tuple[str, str]], state: AppState, *, raw: bool) -> str:
-    """The grammar that is asked for, compiled for the model.
+    """The requested grammar, compiled for the model.
 
-    Raises `InvalidRequestError` for what is none, and for a chat with a model that quotes.
+    Raises `InvalidRequestError` for an invalid one, and for a chat with a quoting model.
     """
-    # The first one, and one that is large, take a while.
+    # The first one, or a large one, takes a while.
     async with state.beside.one():
         text, param = await asyncio.to_thread(asked)
     if not text:

@@ -23,7 +23,7 @@ router = APIRouter(tags=["tokens"], responses=failures(404))
 
 
 class Tokenized(BaseModel):
-    """The ids of a text. `max_model_len`: what the model takes, the answer included."""
+    """The ids of a text. `max_model_len`: the model's context, including the answer."""
 
     count: int
     max_model_len: int
@@ -39,7 +39,7 @@ class Detokenized(BaseModel):
 
 @router.post("/tokenize")
 async def tokenize(body: TokenizeBody, state: State) -> Tokenized:
-    """The ids that a prompt or a chat has for the model."""
+    """The ids of a prompt or a chat for the model."""
     tokenizer, length = _of_model(body.model, state)
     if (body.prompt is None) == (body.messages is None):
         raise InvalidRequestError("Send either prompt or messages.", param="prompt")
@@ -60,7 +60,7 @@ async def tokenize(body: TokenizeBody, state: State) -> Tokenized:
 
 @router.post("/detokenize")
 async def detokenize(body: DetokenizeBody, state: State) -> Detokenized:
-    """The text that ids stand for, special tokens spelt out."""
+    """The text of ids, with special tokens spelt out."""
     tokenizer, _ = _of_model(body.model, state)
     name = body.model or state.generation.model_name
     tokens = known(body.tokens, tokenizer, name, "tokens")
@@ -70,13 +70,13 @@ async def detokenize(body: DetokenizeBody, state: State) -> Detokenized:
 async def chat_ids(
     tokenizer: Tokenizer, messages: Sequence[Message], rendering: Rendering
 ) -> list[int]:
-    """The ids of a chat, with those that stand before every one.
+    """The ids of a chat, including those that begin every chat.
 
     Raises `InvalidRequestError` for one that would take long to tokenize.
     """
     if sum(len(message.content) for message in messages) > MAX_TEXT:
         raise InvalidRequestError(
-            f"messages: at most {MAX_TEXT} characters, all of them together", param="messages"
+            f"messages: at most {MAX_TEXT} characters in total", param="messages"
         )
     chat = await asyncio.to_thread(tokenizer.chat, messages, rendering)
     return [*tokenizer.bare_row(begins=chat.begins), *chat.tokens]

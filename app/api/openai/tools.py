@@ -18,7 +18,7 @@ from dragon.inference.tools import Form, Tool, ToolCall
 
 T = TypeVar("T")
 MAX_TOOLS = 128
-_END = 8  # tokens of a prompt in which thoughts may begin
+_END = 8  # last tokens of a prompt in which reasoning may begin
 
 Name = Annotated[str, Field(pattern="^[a-zA-Z0-9_-]{1,64}$")]
 
@@ -43,7 +43,7 @@ class ToolBody(Lenient):
     function: FunctionBody
 
     def tool(self) -> Tool:
-        """As the model is told of it."""
+        """In the form that the model is given."""
         function = self.function
         parameters = {} if function.parameters is None else {"parameters": function.parameters}
         return Tool(function.name, function.description or "", **parameters)
@@ -56,7 +56,7 @@ class NamedFunction(Lenient):
 
 
 class NamedTool(Lenient):
-    """The one tool that is to be called."""
+    """The one tool to call."""
 
     type: Literal["function"]
     function: NamedFunction
@@ -67,7 +67,7 @@ ToolChoice = Literal["none", "auto", "required"] | NamedTool
 
 
 class CalledFunction(Lenient):
-    """A function that was called; `arguments` are the text of a JSON object."""
+    """A function that was called; `arguments` is the text of a JSON object."""
 
     AT: ClassVar = "messages[].tool_calls[]."
 
@@ -98,7 +98,7 @@ class CallBody(Lenient):
     function: CalledFunction
 
     def call(self) -> ToolCall:
-        """As the model is told of it."""
+        """In the form that the model is given."""
         return ToolCall(self.function.name, self.function.arguments, self.id)
 
 
@@ -109,7 +109,7 @@ def _of_an_assistant(calls: T, info: ValidationInfo) -> T:
 
 
 OfAnAssistant = AfterValidator(_of_an_assistant)
-"""Of the calls of a turn, behind its role."""
+"""Validates a turn's calls, in a field after its role."""
 
 
 class Calling(Protocol):
@@ -126,9 +126,9 @@ class Calling(Protocol):
 
 
 def reading_of(body: Calling, request: GenerationRequest, tokenizer: Tokenizer) -> Reading:
-    """How the answer to a chat is read: whether it may call, and think before."""
+    """How to read the answer to a chat: whether it may call, and reason first."""
     end = tokenizer.decode(request.conversation[-_END:], special=True).rstrip()
-    # One that is held to a grammar begins with that.
+    # An answer held to a grammar begins with that.
     return Reading(
         tokenizer.call_form if _may_call(body) else None,
         reasons=tokenizer.reasons,
@@ -141,7 +141,7 @@ def _may_call(body: Calling) -> bool:
 
 
 def require_tools(messages: Sequence[Message], tokenizer: Tokenizer) -> None:
-    """Raises `InvalidRequestError` for turns with calls, of a model whose template has none."""
+    """Raises `InvalidRequestError` for turns with calls if the model's template has none."""
     called = any(message.calls or message.role == "tool" for message in messages)
     if called and tokenizer.call_form is None:
         raise _without("messages")
@@ -158,10 +158,10 @@ def _without(param: str) -> InvalidRequestError:
 def offered(
     body: Calling, tokenizer: Tokenizer, messages: Sequence[Message]
 ) -> tuple[list[Tool], Form | None]:
-    """The tools that a model may call, and how it writes calls; none where it is to call none.
+    """The tools that a model may call, and how it writes calls; None if it is to call none.
 
-    Raises `InvalidRequestError` for a model whose chat template has none, also if the messages have
-    calls, and for a choice that is not offered.
+    Raises `InvalidRequestError` for a model whose chat template has no tools, even if only the
+    messages have calls, and for a choice that is not among the tools.
     """
     if not body.tools and body.tool_choice not in (None, "none", "auto"):
         raise InvalidRequestError("tool_choice: there are no tools", param="tool_choice")
@@ -181,7 +181,7 @@ def offered(
 
 
 def calling(body: Calling, tools: Sequence[Tool], form: Form) -> str:
-    """The grammar of an answer that has to call, empty where it need not."""
+    """The grammar of an answer that must call, empty if it need not."""
     choice = body.tool_choice
     if isinstance(choice, NamedTool):
         tools = [tool for tool in tools if tool.name == choice.function.name]

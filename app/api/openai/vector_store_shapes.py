@@ -13,7 +13,7 @@ FileStatus = Literal["in_progress", "completed", "cancelled", "failed"]
 
 
 class FileCounts(BaseModel):
-    """How many files of a store are how far."""
+    """How many files of a store are in each state."""
 
     in_progress: int = 0
     completed: int = 0
@@ -23,7 +23,7 @@ class FileCounts(BaseModel):
 
 
 class VectorStore(BaseModel):
-    """OpenAI's `vector_store`; `created_at` is when its oldest file came, in Unix seconds."""
+    """OpenAI's `vector_store`; `created_at` is when its oldest file was added, in Unix seconds."""
 
     id: str
     object: Literal["vector_store"] = "vector_store"
@@ -78,7 +78,7 @@ class StoreFileList(_Page):
 
 
 class StoreDeleted(BaseModel):
-    """The answer to the deletion of a store."""
+    """The reply to the deletion of a store."""
 
     id: str
     object: Literal["vector_store.deleted"] = "vector_store.deleted"
@@ -86,7 +86,7 @@ class StoreDeleted(BaseModel):
 
 
 class StoreFileDeleted(BaseModel):
-    """The answer to the removal of a file from a store."""
+    """The reply to the removal of a file from a store."""
 
     id: str
     object: Literal["vector_store.file.deleted"] = "vector_store.file.deleted"
@@ -137,7 +137,7 @@ class FoundText(BaseModel):
 
 
 class FoundPassage(BaseModel):
-    """What a search has found; its score as that of `/v1/search`."""
+    """A found passage; its score is as in `/v1/search`."""
 
     file_id: str
     filename: str

@@ -1,6 +1,6 @@
-"""`/v1/vector_stores` in OpenAI's shapes: the collections of documents that have a name.
+"""`/v1/vector_stores` in OpenAI's shapes: the named collections of documents.
 
-A store that has no file yet is a project without documents.
+A store without files is a project without documents.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Limit = Annotated[int, Query(ge=1, le=100)]
 
 @dataclass(frozen=True)
 class Store:
-    """A collection with its documents, newest first; `began` is for one without."""
+    """A collection with its documents, newest first; `began` is when an empty one was created."""
 
     name: str
     documents: Sequence[Document]
@@ -54,11 +54,11 @@ class Store:
 
     @property
     def id(self) -> str:
-        """Its id: the same whatever is in it."""
+        """Its id, the same whatever it contains."""
         return _id_of(self.name)
 
     def object(self) -> VectorStore:
-        """As clients read it."""
+        """In the form that clients read."""
         states = [_state(document) for document in self.documents]
         counts = FileCounts(total=len(states), **{each: states.count(each) for each in set(states)})
         created = [document.created_at for document in self.documents] or [self.began]
@@ -99,11 +99,11 @@ class Store:
 
 @router.post("")
 async def create_store(body: StoreBody, state: State) -> VectorStore:
-    """Begin a collection, and put files into it."""
+    """Create a collection, and put files into it."""
     name = f"store {secrets.token_hex(4)}" if body.name is None else body.name.strip()
     if any(store.name == name for store in await _stores(state)):
         raise InvalidRequestError(
-            f"name: there is a vector store of this name, {_id_of(name)}; use it, or another name",
+            f"name: a vector store of this name exists, {_id_of(name)}; use it, or another name",
             param="name",
         )
     await _require_free(body.file_ids, name, "file_ids", state)
@@ -116,7 +116,7 @@ async def create_store(body: StoreBody, state: State) -> VectorStore:
 async def list_stores(
     state: State, limit: Limit = 20, after: str | None = None, order: Order = "desc"
 ) -> VectorStoreList:
-    """The collections that have a name, newest first unless `order` is `asc`."""
+    """The named collections, newest first unless `order` is `asc`."""
     stores = [store.object() for store in await _stores(state)]
     stores.sort(key=lambda store: (-store.created_at, store.name))
     return VectorStoreList(**page(stores, limit, after, order))
@@ -130,7 +130,7 @@ async def get_store(store_id: str, state: State) -> VectorStore:
 
 @router.delete("/{store_id}", responses=failures(404))
 async def delete_store(store_id: str, state: State) -> StoreDeleted:
-    """End a collection; its files stay, in none."""
+    """Delete a collection; its files stay, in none."""
     store = await store_of(store_id, state)
     await state.documents.collections.move([each.id for each in store.documents], "")
     await state.conversations.projects.delete(store.name)
@@ -178,7 +178,7 @@ async def remove_file(store_id: str, file_id: str, state: State) -> StoreFileDel
 
 @router.post("/{store_id}/search", responses=failures(404))
 async def search_store(store_id: str, body: StoreSearchBody, state: State) -> StoreSearchResult:
-    """The passages of a store's files that fit a query best, or any of several."""
+    """The passages of a store's files that best fit a query, or any of several."""
     store = await store_of(store_id, state)
     found: dict[tuple[str, int], DocumentHit] = {}
     for query in body.query if store.documents else ():
@@ -203,16 +203,15 @@ async def search_store(store_id: str, body: StoreSearchBody, state: State) -> St
 
 
 async def put(file_ids: Sequence[str], store: Store, param: str, state: AppState) -> None:
-    """Put files into a store. Raises `InvalidRequestError` where one is in another."""
+    """Put files into a store. Raises `InvalidRequestError` if one is in another."""
     await _require_free(file_ids, store.name, param, state)
     await state.documents.collections.move(file_ids, store.name)
 
 
 async def limits(store_ids: Sequence[str], state: AppState) -> dict[str, tuple[str, ...]]:
-    """What a search in these stores is limited to; nothing where none is named.
+    """What a search in these stores is limited to; nothing if none is named.
 
-    A collection may be named by its name, too. Raises `InvalidRequestError` for one that there is
-    not.
+    A collection's name works as well as its id. Raises `InvalidRequestError` for an unknown one.
     """
     if not store_ids:
         return {}
@@ -266,7 +265,7 @@ async def _require_free(file_ids: Sequence[str], name: str, param: str, state: A
             )
         if document.collection not in ("", name):
             raise InvalidRequestError(
-                f"{param}: a file is in one vector store at most, and '{file_id}' is in "
-                f"{_id_of(document.collection)}; take it out of that",
+                f"{param}: a file can be in one vector store only, and '{file_id}' is in "
+                f"{_id_of(document.collection)}; remove it there first",
                 param=param,
             )

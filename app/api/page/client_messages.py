@@ -20,7 +20,7 @@ Id = Annotated[str, Field(min_length=1, max_length=64)]
 
 
 class Ask(_Frame):
-    """Write an answer that is kept nowhere; every frame about it carries `id`."""
+    """Write an answer without storing it; every frame about it carries `id`."""
 
     type: Literal["ask"]
     id: Id
@@ -29,10 +29,10 @@ class Ask(_Frame):
 
 
 class Say(_Frame):
-    """Ask in a conversation, a new one if none is named, under an earlier answer or at its top.
+    """Ask in a conversation, a new one if none is named, after an earlier answer or at the top.
 
-    A new one may be of a project. A frame `began` answers, under `id`; those about the answer carry
-    the answer's own id.
+    A new conversation may belong to a project. The reply is a frame `began` with this `id`; those
+    about the answer carry the answer's own id.
     """
 
     type: Literal["say"]
@@ -45,7 +45,7 @@ class Say(_Frame):
 
 
 class Again(_Frame):
-    """Another answer to the question `message`; answered as `say` is.
+    """Another answer to the question `message`; the reply is that to `say`.
 
     With `other` it is written on the device, from passages that no answer to it has quoted yet.
     """
@@ -58,7 +58,7 @@ class Again(_Frame):
 
 
 class Continue(_Frame):
-    """Continue an answer that has ended; answered as `say` is."""
+    """Continue an answer that has ended; the reply is that to `say`."""
 
     type: Literal["continue"]
     id: Id
@@ -67,7 +67,7 @@ class Continue(_Frame):
 
 
 class Watch(_Frame):
-    """Read an answer from its beginning on; one that has ended comes in a frame `message`."""
+    """Read an answer from its beginning; one that has ended comes in a frame `message`."""
 
     type: Literal["watch"]
     id: Id

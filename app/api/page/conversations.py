@@ -24,9 +24,9 @@ Title = Annotated[str, Field(min_length=1, max_length=200, pattern=r"\S")]
 
 
 class Change(BaseModel):
-    """What is left out stays; `leaf` is a message at the end of the branch to show.
+    """Omitted fields stay unchanged; `leaf` is a message at the end of the branch to show.
 
-    `project` "" takes the conversation out of its project.
+    `project` "" removes the conversation from its project.
     """
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
@@ -49,9 +49,9 @@ async def list_conversations(
     project: Annotated[str | None, Query(max_length=MAX_COLLECTION_CHARACTERS)] = None,
     archived: bool = False,
 ) -> dict[str, Any]:
-    """Those that are pinned, then the latest first, or those that are archived.
+    """The pinned ones, then the latest first; or the archived ones.
 
-    For more, `before` and `after` are `updated_at` and `id` of the last. A search finds all.
+    For more, `before` and `after` are `updated_at` and `id` of the last one. A search covers all.
     """
     store = state.conversations
     listed = await store.list(search, limit + 1, before, after, project, archived=archived)
@@ -80,13 +80,13 @@ async def get_tokens(identity: str, message: str, state: State) -> dict[str, Any
 
 @router.patch("/{identity}")
 async def change_conversation(identity: str, change: Change, state: State) -> dict[str, Any]:
-    """Rename, show another branch, put into a project, pin, archive, keep private."""
+    """Rename, show another branch, move to a project, pin, archive, make private."""
     return summary(await state.conversations.change(identity, **change.model_dump()))
 
 
 @router.delete("/{identity}")
 async def delete_conversation(identity: str, state: State) -> dict[str, Any]:
-    """Remove a conversation for good; an answer that is being written ends."""
+    """Delete a conversation permanently; an answer being written ends."""
     for message in await state.conversations.messages(identity):
         if run := state.background_runs.get(message.id):
             run.stop()
@@ -98,7 +98,7 @@ async def delete_conversation(identity: str, state: State) -> dict[str, Any]:
 async def export_conversation(
     identity: str, state: State, as_: Annotated[Literal["markdown", "json"], Query(alias="as")]
 ) -> Response:
-    """The branch that is shown as Markdown, or everything as JSON, for saving."""
+    """The shown branch as Markdown, or everything as JSON, for download."""
     conversation = await state.conversations.get(identity)
     messages = await state.conversations.messages(identity)
     if as_ == "json":

@@ -1,4 +1,4 @@
-"""`/api/documents`: a look into one; deleting several, and redacting what answers keep of them."""
+"""`/api/documents`: viewing one; deleting several, and redacting what answers keep of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Ids = Annotated[list[Annotated[str, Field(max_length=64)]], Field(min_length=1, 
 
 
 class Some(BaseModel):
-    """Documents by their ids; those that are gone, or another's, are left out."""
+    """Documents by their ids; those that are gone, or another owner's, are skipped."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -34,7 +34,7 @@ class Some(BaseModel):
 
 
 class Deletion(Some):
-    """With `redact` their words in stored conversations, titles and the ledger go as well."""
+    """With `redact`, their words are also removed from stored chats, titles and the ledger."""
 
     redact: bool = False
 
@@ -43,12 +43,12 @@ class Deletion(Some):
 async def view(
     document: str, state: State, start: Place, end: Place, mark: Place = 0, until: Place = 0
 ) -> dict[str, Any]:
-    """A part of a document's text, by characters; of Markdown whole blocks, as safe HTML, too.
+    """A part of a document's text, by characters; of Markdown whole blocks, also as safe HTML.
 
-    In the HTML `passage_view.BEGIN` and `END` stand around what is from `mark` on `until` there.
+    In the HTML, `passage_view.BEGIN` and `END` surround the text from `mark` to `until`.
     """
     found, text = await state.documents.text(document)
-    text = text.replace(PAGE_BREAK, "\n")  # which no browser shows
+    text = text.replace(PAGE_BREAK, "\n")  # no browser shows it
     start, end = min(start, len(text)), min(end, len(text), start + MAX_WINDOW)
     html = None
     if found.kind == Kind.MARKDOWN:
@@ -60,7 +60,7 @@ async def view(
 
 @router.post("/quoted")
 async def quoted(some: Some, state: State) -> dict[str, int]:
-    """How many messages have words of the documents, and how many conversations."""
+    """How many messages, and in how many conversations, contain words of the documents."""
     found = Quoted()
     for each in await _redactions(state, some.documents):
         found |= await each.quoted()
@@ -69,18 +69,18 @@ async def quoted(some: Some, state: State) -> dict[str, int]:
 
 @router.post("/delete")
 async def delete_documents(deletion: Deletion, state: State) -> dict[str, Any]:
-    """Delete documents; answers that are being written from one that is redacted end."""
+    """Delete documents; if redacted, answers being written from one end."""
     deleted = []
     for document in deletion.documents:
         redactions = await _redactions(state, [document]) if deletion.redact else []
         for each in redactions:
-            await each.apply()  # before its passages go, which say what was read
+            await each.apply()  # before its passages are deleted, which say what was read
         with suppress(NotFoundError, NotYoursError):
             await state.documents.delete(document)
             deleted.append(document)
         for each in redactions:
             await state.background_runs.stop_reading(document)
-            await each.apply()  # what was written meanwhile
+            await each.apply()  # for what was written meanwhile
     return {"deleted": deleted}
 
 

@@ -21,13 +21,13 @@ from dragon.localizable import with_localizable
 router = APIRouter(prefix="/api/folders", tags=["folders"])
 
 _MOST_FILES = 1000
-_LONGEST_PATH = 4096  # of Linux; escaped in a URL it is still within the head of a request
+_LONGEST_PATH = 4096  # Linux's limit; escaped in a URL it still fits in a request's header
 
 
 class NewFolder(BaseModel):
-    """A folder on the device's machine; its collection is named as it is unless said otherwise.
+    """A folder on the device's machine; its collection has its name unless set otherwise.
 
-    Its documents are those of `key`, one that has documents of its own, or of the device's own.
+    Its documents belong to `key`, one with documents of its own, or else to the device.
     """
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
@@ -45,7 +45,7 @@ async def list_folders(state: State) -> dict[str, Any]:
 
 @router.post("")
 async def add_folder(folder: NewFolder, state: State) -> dict[str, Any]:
-    """Follow a folder; of one that is followed, try again what could not be read."""
+    """Follow a folder; if it is already followed, retry the files that could not be read."""
     folders = state.documents.folders
     with acting_as(acting() if folder.key is None else _owner(folder.key, state)):
         identity = await folders.add(Path(folder.path), folder.collection)
@@ -53,7 +53,7 @@ async def add_folder(folder: NewFolder, state: State) -> dict[str, Any]:
 
 
 def _owner(name: str, state: AppState) -> str:
-    """The owner that is a key with documents of its own. Raises `InvalidRequestError`."""
+    """The owner for a key with documents of its own. Raises `InvalidRequestError`."""
     if name not in state.auth.owners():
         raise InvalidRequestError(f"There is no key {name} with documents of its own.", param="key")
     return name
@@ -73,7 +73,7 @@ async def list_files(
     after: Annotated[str, Query(max_length=_LONGEST_PATH)] = "",
     limit: Annotated[int, Query(ge=1, le=_MOST_FILES)] = _MOST_FILES,
 ) -> dict[str, Any]:
-    """Files of a folder by path, from the one behind `after` on, all or those in a state."""
+    """Files of a folder by path, after `after`, all or those in a state."""
     found = await state.documents.folders.files(folder, only, after, limit + 1)
     return {
         "data": [with_localizable(asdict(file)) for file in found[:limit]],
@@ -83,11 +83,11 @@ async def list_files(
 
 @router.delete("/{folder}", responses=failures(404))
 async def remove_folder(folder: str, state: State) -> dict[str, Any]:
-    """Follow a folder no more; the documents it brought go, its files stay as they are."""
+    """Stop following a folder; its documents are deleted, its files stay as they are."""
     await state.documents.folders.remove(folder)
     return {"id": folder, "deleted": True}
 
 
 def _view(folder: Folder) -> dict[str, Any]:
-    """A folder, and `short`, its path as people write it: ~ for the home folder."""
+    """A folder, with `short`, its path as people write it: ~ for the home folder."""
     return {**asdict(folder), "short": short(folder.path)}

@@ -13,9 +13,9 @@ Texts = dict[str, str]
 
 
 def texts(accepted: str) -> Texts:
-    """Those of the first language in an `Accept-Language` header that the page speaks, or English.
+    """The texts of the first supported language in an `Accept-Language` header, or English.
 
-    Browsers put the one they like best first.
+    Browsers put their preferred language first.
     """
     named = (part.strip()[:2].lower() for part in accepted.split(","))
     return _of(next((name for name in named if name in LANGUAGES), LANGUAGES[0]))

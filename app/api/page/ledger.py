@@ -35,15 +35,18 @@ class Frame(BaseModel):
 
 
 class Total(BaseModel):
-    """Frames of a kind, and their bytes."""
+    """The frames of a kind, and their bytes."""
 
     frames: int = 0
     bytes: int = 0
 
 
 class FiveGrams(BaseModel):
-    """Distinct runs of five tokens: in the documents an answer was written from, and of those how
-    many were in drafts that were sent, and in the part of the answer that the cloud knows."""
+    """Distinct runs of five tokens in the documents an answer was written from.
+
+    Of those in `documents`, `drafts` were in drafts that were sent, and `answer` are in the part of
+    the answer that the cloud knows.
+    """
 
     documents: int
     drafts: int
@@ -53,7 +56,7 @@ class FiveGrams(BaseModel):
 class AnswerSummary(BaseModel):
     """An answer; private ones have no frames. `left` says in words what left the device for it.
 
-    It is null while the answer is written, and of answers from before it was kept.
+    It is null while the answer is written, and for answers from before it was recorded.
     """
 
     answer: str
@@ -72,9 +75,9 @@ class AnswerList(BaseModel):
 
 
 class Epsilon(BaseModel):
-    """What an answer was allowed to tell of its passages and what it did, at `delta`.
+    """What an answer was allowed to reveal about its passages and what it did, at `delta`.
 
-    `passages` is what each has spent by now on all answers; null if their document was deleted.
+    `passages` is what each has spent so far on all answers; null if their document was deleted.
     """
 
     allowed: float
@@ -84,7 +87,7 @@ class Epsilon(BaseModel):
 
 
 class GivenPart(BaseModel):
-    """Words of a kind that the cloud was asked with."""
+    """Words of one kind that the cloud was asked with."""
 
     kind: str
     text: str | None
@@ -95,9 +98,9 @@ class AnswerLedger(BaseModel):
 
     `left` says it in words: `asked` is what the cloud was asked ("nothing", "question", "prompt"),
     `given` is what it was asked with (kinds "question", "earlier" questions, "instructions",
-    "answers", "tools", "format", "search", "prompt"; text, null of answers whose words an earlier
-    entry has), `words` are those of the answer that were sent. Each is null if not known.
-    `epsilon` is null of an answer without a privacy budget.
+    "answers", "tools", "format", "search", "prompt"; text is null for answers whose words an
+    earlier entry has), `words` are those of the answer that were sent. Each is null if unknown.
+    `epsilon` is null for an answer without a privacy budget.
     """
 
     answer: str
@@ -120,7 +123,7 @@ async def list_answers(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     before: str | None = None,
 ) -> AnswerList:
-    """The answers written here, newest first, from the one behind `before` on."""
+    """The answers written here, newest first, after the one with id `before`."""
     await state.ledger.written()
     found = await verify.answers(state.ledger.sessions, limit, before)
     return AnswerList(
@@ -140,7 +143,7 @@ async def list_answers(
 
 @router.get("/export", response_class=StreamingResponse)
 async def export(state: State) -> StreamingResponse:
-    """The whole chain, a line of JSON an entry, from the first on."""
+    """The whole chain, one JSON line per entry, from the first."""
     await state.ledger.written()
     return StreamingResponse(
         _lines(verify.chain(state.ledger.sessions)),

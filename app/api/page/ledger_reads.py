@@ -1,4 +1,4 @@
-"""`/api/ledger/reads`: what programs were given of the person's documents."""
+"""`/api/ledger/reads`: what programs were given of the user's documents."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ router = APIRouter(prefix="/api/ledger/reads", tags=["ledger"])
 
 
 class PassageRead(BaseModel):
-    """A part of a document's text, in characters."""
+    """A part of a document's text, by character offsets."""
 
     document: str
     start: int
@@ -22,10 +22,10 @@ class PassageRead(BaseModel):
 
 
 class ReadEntry(BaseModel):
-    """Something given to a program, when in Unix seconds; `reader` is what it calls itself.
+    """Something given to a program, when in Unix seconds; `reader` is the program's own name.
 
-    `bytes` is the size of it all; `passages` are null where a document of theirs was deleted since.
-    `answer` is the answer it was given, if it was one, by its id in the ledger.
+    `bytes` is its total size; `passages` is null if one of their documents was deleted since.
+    `answer` is the ledger id of the answer it was given, if it was one.
     """
 
     id: str
@@ -50,6 +50,6 @@ async def list_reads(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     before: str | None = None,
 ) -> ReadList:
-    """What was given to programs, newest first, from the one behind `before` on."""
+    """What programs were given, newest first, after the one with id `before`."""
     found = await reads(state.ledger.sessions, limit, before)
     return ReadList(data=[ReadEntry.model_validate(row, from_attributes=True) for row in found])

@@ -1,8 +1,8 @@
 """Markdown to safe HTML, block by block while it is being written.
 
 A top-level block is final once another one begins, so it is rendered and sent once; only the last,
-open one is rendered again. Nothing a text says gets through as HTML: markdown-it escapes it, nh3
-lets only what is listed here pass, and code is coloured by classes alone.
+open one is rendered again. Nothing in a text gets through as HTML: markdown-it escapes it, nh3
+passes only what is listed here, and code is coloured by classes alone.
 """
 
 from __future__ import annotations
@@ -46,21 +46,21 @@ _LEXED = 20_000
 """Characters of code that are coloured; longer code is shown plain."""
 _SMALL = 2_000
 _GROWTH = 1.08
-"""An open block longer than `_SMALL` characters is rendered again when it has grown by this much,
-so that the work for a block is linear in its length, too."""
+"""An open block longer than `_SMALL` characters is rendered again when it has grown by this factor,
+which keeps the work for a block linear in its length."""
 
 _SEAMS = {
     False: "From here on the device writes alone.",
     True: "The cloud joins in from here.",
 }
 _PHRASES = {Phrase.NO_ANSWER: NO_ANSWER, Phrase.REDACTED: REDACTED}
-# Stand for seams and phrases while a block is rendered; private characters, which no text may
-# bring.
+# Placeholders for seams and phrases while a block is rendered: private-use characters, which are
+# removed from the text.
 _MARKS: dict[bool | Phrase, str] = {
     False: "\ue000", True: "\ue001", Phrase.NO_ANSWER: "\ue004", Phrase.REDACTED: "\ue005"
 }  # fmt: skip
 _NO_MARKS = str.maketrans(dict.fromkeys(_MARKS.values(), "\ufffd"))
-# Between two words of running text, where a mark changes the meaning of nothing.
+# Between two words of running text, where a mark changes no meaning.
 _GAP = re.compile(r"[^\W\d_][.,;:!?)]*()(?: |\n(?=[^\W\d_]))")
 _TAG = re.compile(r"""(<(?:[^"'>]|"[^"]*"|'[^']*')*>)""")
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
@@ -81,7 +81,7 @@ class Block:
 
 
 class MarkdownStream:
-    """A text that grows, as blocks."""
+    """A growing text, as blocks."""
 
     def __init__(self) -> None:
         self._open = ""
@@ -90,10 +90,10 @@ class MarkdownStream:
         self._seams: list[tuple[int, bool]] = []
         self._phrases: Sequence[Sequence[Any]] = ()
         self._rendered = Block(0, "", "")
-        self._env: dict[str, Any] = {}  # link definitions hold for all that follows
+        self._env: dict[str, Any] = {}  # link definitions apply to everything after them
 
     def push(self, text: str) -> None:
-        """More of the text."""
+        """Append to the text."""
         self._open += text.translate(_NO_MARKS)
 
     def seam(self, joint: bool) -> None:
@@ -106,7 +106,7 @@ class MarkdownStream:
         seams: Sequence[tuple[int, bool]],
         phrases: Sequence[Sequence[Any]] = (),
     ) -> None:
-        """The whole text, all its seams and phrases, by character offset: what is new is added."""
+        """Update to the whole text, all its seams and phrases, by character offset."""
         self._phrases = phrases
         length, known = self._grown
         for offset, joint in seams[known:]:
@@ -117,17 +117,17 @@ class MarkdownStream:
         self._grown = (len(text), len(seams))
 
     def take(self) -> list[Block]:
-        """The blocks that are complete since the last call."""
+        """The blocks completed since the last call."""
         size, before = len(self._open), len(self._rendered.text)
         if size == before or (size > _SMALL and size < _GROWTH * before):
             return []
-        # A definition that is half written must not stand: of several the first one holds.
+        # A half-written definition must not stay: of several the first one holds.
         return self._closed(deepcopy(self._env))
 
     def _closed(self, env: dict[str, Any]) -> list[Block]:
         lines = _LINE.findall(self._open)
         tokens = _PARSER.parse(self._open, env)
-        # What stands before the first block belongs to it: blank lines, link definitions.
+        # What precedes the first block belongs to it: blank lines, link definitions.
         starts = [t.map[0] for t in tokens if t.level == 0 and t.nesting >= 0 and t.map][1:]
         closed = [
             self._close("".join(lines[first:after]))
@@ -154,7 +154,7 @@ class MarkdownStream:
         block = self._block(text, self._env)
         self._start += len(text)
         self._open = self._open[len(text) :]
-        # A seam for which there was no gap between two words stands after the block.
+        # A seam without a gap between two words goes after the block.
         here = [seam for seam in self._seams if seam[0] < self._start or not self._open]
         self._seams = [seam for seam in self._seams if seam not in here]
         late = [joint for offset, joint in here if _gap(text, offset - block.start) is None]
@@ -180,9 +180,9 @@ class MarkdownStream:
 def render(
     text: str, seams: Sequence[tuple[int, bool]] = (), phrases: Sequence[Sequence[Any]] = ()
 ) -> list[Block]:
-    """A whole text; `seams` are character offsets with whether the cloud joins there.
+    """Render a whole text; `seams` are character offsets with whether the cloud joins there.
 
-    `phrases` of the device's own are offsets and a `Phrase`.
+    `phrases`, the device's own, are offsets and a `Phrase`.
     """
     stream = MarkdownStream()
     stream.grow(text, seams, phrases)
@@ -190,7 +190,7 @@ def render(
 
 
 def _gap(text: str, offset: int) -> int | None:
-    """The first place from `offset` on where a mark may stand between two words."""
+    """The first place from `offset` on where a mark may go between two words."""
     gaps = (found.start(1) for found in _GAP.finditer(text))
     return next((gap for gap in gaps if gap >= offset), None)
 
@@ -218,7 +218,7 @@ def _html(text: str, env: dict[str, Any]) -> str:
 
 
 def _unmarked(html: str) -> str:
-    """With seams and phrases for their marks; those that got into an attribute are dropped."""
+    """Replace marks by seams and phrases; marks inside an attribute are dropped."""
     if not any(mark in html for mark in _MARKS.values()):
         return html
     pieces = _TAG.split(html)
@@ -229,7 +229,7 @@ def _unmarked(html: str) -> str:
 
 
 def _code(_renderer: Any, tokens: Sequence[Token], index: int, _options: Any, _env: Any) -> str:
-    """A block of code, coloured if its language is known, with room for a copy button."""
+    """A block of code, coloured if its language is known, with a place for a copy button."""
     token = tokens[index]
     language = token.info.split(maxsplit=1)[0] if token.info.strip() else ""
     code = escape(token.content, quote=False)
@@ -243,7 +243,7 @@ def _code(_renderer: Any, tokens: Sequence[Token], index: int, _options: Any, _e
 
 
 def _image(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
-    """An image is a link to it: showing it would tell its server that it was looked at."""
+    """A link instead of an image: showing it would tell its server that it was viewed."""
     token = tokens[index]
     text = renderer.renderInlineAsText(token.children, options, env)
     address = str(token.attrs.get("src", ""))

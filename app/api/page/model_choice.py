@@ -34,7 +34,7 @@ class Named(BaseModel):
 
 
 class Key(Named):
-    """What a model server is to be sent, by the server's name in the list."""
+    """A key for a model server, by the server's name in the list."""
 
     key: SecretStr
 
@@ -47,9 +47,9 @@ class Key(Named):
 
 @router.get("")
 async def list_models(state: State) -> dict[str, Any]:
-    """What was found; the names of the one that answers now and of the next start's.
+    """The models found; the names of the current one and of the next start's.
 
-    `restartable` is whether `/api/models/restart` would bring about that start.
+    `restartable` is whether `/api/models/restart` would trigger that start.
     """
     found = await _found(state)
     models = [
@@ -66,9 +66,9 @@ async def list_models(state: State) -> dict[str, Any]:
 
 @router.post("/try", responses=failures(404))
 async def try_model(body: Named, request: Request, state: State) -> dict[str, Any] | None:
-    """Have it write a short answer in a process of its own, which ends when the caller leaves.
+    """Have a model write a short answer in its own process, which ends if the caller leaves.
 
-    It is asked in the language of the browser.
+    It is asked in the browser's language.
     """
     found = await _found(state)
     model = found.named(body.name)
@@ -80,7 +80,7 @@ async def try_model(body: Named, request: Request, state: State) -> dict[str, An
 
 @router.post("/use", responses=failures(404))
 async def use_model(body: Named, state: State) -> dict[str, str]:
-    """Have the next start take it; `says` is what is left to do."""
+    """Choose the model of the next start; `says` is what is left to do."""
     found = await _found(state)
     says = await asyncio.to_thread(choose, found.named(body.name), state.settings)
     return {"next": body.name, "says": says}
@@ -88,10 +88,10 @@ async def use_model(body: Named, state: State) -> dict[str, str]:
 
 @router.post("/restart", status_code=202)
 async def restart(state: State) -> None:
-    """Start DRAGON again, with the model that was chosen; answers under way end."""
+    """Restart DRAGON with the chosen model; answers in progress end."""
     if state.restart is None:
         raise InvalidRequestError(
-            "Only `dragon up` starts a device again. End this one with Ctrl-C, and start it again."
+            "Only `dragon up` restarts a device. End this one with Ctrl-C, and start it again."
         )
     state.restart()
 

@@ -32,14 +32,14 @@ STATIC = packaged("static")
 _BLANK = re.compile(r"\{([a-z.]+)\}")
 _BY_A_PERSON = ("none", "same-origin")  # `Sec-Fetch-Site` of what a person, or our page, opens
 _NO_STORE = {"Cache-Control": "no-store"}
-# A browser asks each time whether it has changed, or after an update old parts would meet new ones.
+# A browser revalidates each time, or after an update old parts would meet new ones.
 _NEWEST = {"Cache-Control": "no-cache"}
 
 router = APIRouter(include_in_schema=False)
 
 
 class PageFiles(StaticFiles):
-    """The page's files, none of which a browser uses unasked."""
+    """The page's files, none of which a browser uses without revalidating."""
 
     def file_response(self, *args: Any, **kwargs: Any) -> Response:
         response = super().file_response(*args, **kwargs)
@@ -49,7 +49,7 @@ class PageFiles(StaticFiles):
 
 @router.get("/")
 async def index(request: Request, state: State) -> Response:
-    """The page for a signed-in browser, for others how to sign in."""
+    """The page for a signed-in browser, sign-in instructions for others."""
     if state.auth.session(request.headers) is None:
         return _sign_in_page(request, "sign.needed")
     return FileResponse(STATIC / "index.html", headers=_NEWEST)
@@ -57,13 +57,13 @@ async def index(request: Request, state: State) -> Response:
 
 @router.get("/service-worker.js")
 async def service_worker() -> Response:
-    """Served here, since a worker is for the addresses below its own."""
+    """Served here, since a worker's scope is the paths below its own."""
     return FileResponse(STATIC / "service-worker.js", headers=_NEWEST, media_type="text/javascript")
 
 
 @router.get("/manifest.webmanifest")
 async def manifest() -> Response:
-    """What a browser installs; files of every kind that can be read may be shared to it."""
+    """The web app manifest; files of every readable kind may be shared to the app."""
     found = json.loads((STATIC / "manifest.webmanifest").read_bytes())
     found["share_target"]["params"]["files"] = [{"name": "files", "accept": ACCEPTED}]
     return JSONResponse(found, headers=_NEWEST, media_type="application/manifest+json")
@@ -75,9 +75,9 @@ async def sign_in_by_link(
 ) -> Response:
     """Exchange the code of a printed link, or the key itself, for a cookie.
 
-    A browser that loads pages ahead must not use the link up, and no other page may have a browser
-    sign in: it would be as somebody else. A key may be anybody's, so its link is only taken where
-    the browser says that a person has opened it.
+    A prefetching browser must not use the link up, and no other page may sign a browser in: it
+    would be as someone else. A key may be anybody's, so its link is accepted only if the browser
+    says that a person opened it.
     """
     if "prefetch" in request.headers.get("sec-purpose", ""):
         return Response(status_code=503, headers=_NO_STORE)
@@ -85,10 +85,10 @@ async def sign_in_by_link(
     if came not in (*_BY_A_PERSON, None) or (key and came is None):
         return _sign_in_page(request, "sign.elsewhere", 403)
     if code:
-        # Nobody guesses a code, and so none is counted as an attempt.
+        # Codes cannot be guessed, so a wrong one does not count as an attempt.
         if state.auth.accepts_code(code):
             return _signed_in(request, state)
-        if state.auth.session(request.headers) is not None:  # an old link, opened once more
+        if state.auth.session(request.headers) is not None:  # an old link, opened again
             return RedirectResponse("/", status_code=303, headers=_NO_STORE)
         return _sign_in_page(request, "sign.used")
     return _signed_in_by(key, request, state, "sign.wrong.link")
@@ -96,7 +96,7 @@ async def sign_in_by_link(
 
 @router.post("/sign-in")
 async def sign_in_by_key(request: Request, state: State) -> Response:
-    """Exchange a key that was pasted into our own page for a cookie that scripts cannot read."""
+    """Exchange a key pasted into our own page for a cookie that scripts cannot read."""
     if not _is_from_here(request):
         return _sign_in_page(request, "sign.elsewhere", 403)
     async with request.form(max_fields=4) as form:
@@ -107,7 +107,7 @@ async def sign_in_by_key(request: Request, state: State) -> Response:
 
 @router.post("/api/sign-out")
 async def sign_out(request: Request, state: State) -> Response:
-    """End the session of this browser."""
+    """End this browser's session."""
     state.auth.sessions.end(state.auth.cookie(request.headers))
     response = Response(status_code=204, headers=_NO_STORE)
     response.delete_cookie(COOKIE)
@@ -116,11 +116,11 @@ async def sign_out(request: Request, state: State) -> Response:
 
 @router.get("/api/status")
 async def status(request: Request, state: State) -> dict[str, Any]:
-    """The model, how it answers unless told otherwise, the peer, the documents, what is read.
+    """The model, its default way of answering, the peer, the documents, and accepted file types.
 
-    `household`: some keys have documents of their own, so that there is somebody to share with.
-    `signs_out`: whoever asks has signed in, or others may sit there. The printed link of a device
-    that only its own machine reaches is no sign-in to a person.
+    `household`: some keys have documents of their own, so there is someone to share with.
+    `signs_out`: the caller has signed in, or others may use this browser. The printed link of a
+    device that only its own machine reaches does not count as a sign-in.
     """
     session = state.auth.session(request.headers)
     named = session is not None and session.key is not None
@@ -146,7 +146,7 @@ async def status(request: Request, state: State) -> dict[str, Any]:
 
 
 def _is_from_here(request: Request) -> bool:
-    """Whether one of our own pages sends a form, as far as the browser says where it is from."""
+    """Whether a form was sent by one of our own pages, as far as the browser says."""
     came, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     if came is not None:
         return came in _BY_A_PERSON
@@ -154,11 +154,11 @@ def _is_from_here(request: Request) -> bool:
 
 
 def _signed_in_by(given: str, request: Request, state: AppState, refusal: str) -> Response:
-    """Sign a browser in by the device's own key or a named one, which has to be for all."""
+    """Sign a browser in by the device's own key or a named one, which must have full access."""
     key = state.auth.named(given)
     if key is not None and key.may is not May.ALL:
         return _sign_in_page(request, "sign.scope", 403)
-    # Apart: whoever has a browser open links, such as images, locks nobody out of the form.
+    # Counted apart, so that links opened by a browser, such as images, lock nobody out of the form.
     by = f"{request.method} {request.client.host if request.client else 'nowhere'}"
     if state.auth.attempts.exceeded(by):
         return _sign_in_page(request, "sign.slow", 429)
@@ -185,7 +185,7 @@ def _signed_in(request: Request, state: AppState, key: ApiKey | None = None) -> 
 def _sign_in_page(request: Request, reason: str, status: int = 401) -> Response:
     """The page with the key's field, in the browser's language; `reason` is the key of a text."""
     words = texts(request.headers.get("accept-language", ""))
-    # The host is on the allow-list, so the address can go into the page as it stands.
+    # The host is on the allow-list, so the address can go into the page unescaped.
     origin = f"{request.url.scheme}://{request.url.netloc}"
     filled = words | {"origin": origin, "reason": words[reason]}
     page = _BLANK.sub(lambda blank: filled[blank[1]], (STATIC / "sign-in.html").read_text())

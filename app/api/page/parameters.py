@@ -20,13 +20,13 @@ from dragon.errors import ContextLengthError
 from dragon.inference import tokenizer
 from dragon.sampling.params import Mode, Sampling
 
-# Of a page that sends none: people who chat want the likely word. Where two sources disagree inside
-# a word, the embedded model garbles one answer in ten at 0.3.
+# For a page that sends none: people who chat want the likely word. If two sources disagree inside a
+# word, the embedded model garbles one answer in ten at 0.3.
 DEFAULT_TEMPERATURE = 0.15
 
 
 class Params(BaseModel):
-    """How to answer; what is left out takes the settings' default."""
+    """How to answer; omitted fields take the settings' defaults."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -72,10 +72,10 @@ async def branch_request(
 ) -> tuple[GenerationRequest, int]:
     """The request for the answer at the end of a branch, and how many turns it leaves out.
 
-    `begun` is the text it has already. In a project its instruction stands at the beginning, for a
-    model that can follow one, and its documents are asked, unless others are chosen. The oldest
-    turns are left out when the branch would take more than half of the model's context. Raises
-    `ContextLengthError` when the last question alone does not fit.
+    `begun` is the text it already has. In a project, the project's instruction comes first, for a
+    model that can follow one, and its documents are searched, unless others are chosen. The oldest
+    turns are left out if the branch would take more than half of the model's context. Raises
+    `ContextLengthError` if the last question alone does not fit.
     """
     begins = []
     if project is not None:
@@ -128,8 +128,8 @@ def _turns(
 ) -> list[tuple[tokenizer.Message, tokenizer.Message]]:
     """Earlier questions with their answers.
 
-    A private turn goes along with private questions only: with an open one it would reach the
-    cloud after all.
+    A private turn is only used for private questions: with another one it would reach the cloud
+    after all.
     """
     return [
         (tokenizer.Message("user", question.text), tokenizer.Message("assistant", answer.text))

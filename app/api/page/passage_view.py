@@ -6,7 +6,7 @@ import re
 
 from app.api.page.markdown import render
 
-# Stand around the passage; private characters, which no text may bring.
+# Surround the passage: private-use characters, which are removed from the text.
 BEGIN, END = "\ue002", "\ue003"
 _NO_MARKS = str.maketrans(dict.fromkeys((BEGIN, END), "\ufffd"))
 # What makes a line a heading, an item or a row: a mark before it would make it a paragraph.
@@ -16,7 +16,7 @@ _FAR = 2_000
 
 
 def blocks_around(text: str, start: int, end: int) -> tuple[int, int]:
-    """A range extended to the blank lines around it, if they are not far."""
+    """A range extended to the blank lines around it, if they are near."""
     before = text.rfind("\n\n", max(0, start - _FAR), start)
     after = text.find("\n\n", end, end + _FAR)
     first = before + 2 if before >= 0 else 0 if start <= _FAR else start
@@ -24,7 +24,7 @@ def blocks_around(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def rendered(text: str, start: int = 0, end: int = 0) -> str:
-    """Markdown as safe HTML; the characters `BEGIN` and `END` stand around `start` to `end`."""
+    """Markdown as safe HTML; the characters `BEGIN` and `END` surround `start` to `end`."""
     text = text.translate(_NO_MARKS)
     if start < end:
         markup = _MARKUP.match(text, start, end)

@@ -34,7 +34,7 @@ async def list_projects(state: State) -> dict[str, Any]:
 
 @router.put("")
 async def put_project(project: Project, state: State) -> dict[str, str]:
-    """Begin a project, or change its instruction."""
+    """Create a project, or change its instruction."""
     projects = state.conversations.projects
     return {"name": await projects.put(project.name, project.instruction)}
 
@@ -43,6 +43,6 @@ async def put_project(project: Project, state: State) -> dict[str, str]:
 async def delete_project(
     name: Annotated[str, Query(max_length=MAX_COLLECTION_CHARACTERS)], state: State
 ) -> dict[str, Any]:
-    """End a project that has no documents; its conversations stay."""
+    """Delete a project that has no documents; its conversations stay."""
     await state.conversations.projects.delete(name)
     return {"name": name, "deleted": True}

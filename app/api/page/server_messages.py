@@ -29,7 +29,7 @@ Frame = dict[str, Any]
 
 
 def to_message(answer_id: str, answer: AnswerState, event: Event, offset: int = 0) -> Frame:
-    """An event as a frame; `offset` is where the text it counts in begins in the whole answer."""
+    """An event as a frame; `offset` is where its text begins in the whole answer."""
     match event:
         case SourcesFound():
             return {"type": "sources", "id": answer_id, **record.sources(event)}
@@ -60,7 +60,7 @@ def failure(answer_id: str | None, problem: Problem) -> Frame:
 
 
 async def frames(run: BackgroundRun) -> AsyncGenerator[Frame, None]:
-    """A background run from its beginning to its end."""
+    """The frames of a background run from its beginning to its end."""
     view = _View(run)
     async with aclosing(run.follow()) as batches:
         async for events in batches:
@@ -105,7 +105,7 @@ class _View:
         """A block; an open one is sent again as it grows.
 
         `start` is the character offset of its Markdown `text` in the answer; `tail` is the end of
-        it that is not in `html` yet. `tokens` are those so far, in `ms` since the first.
+        it that is not in `html` yet. `tokens` counts those so far, in `ms` since the first.
         """
         answer = self._run.written.answer
         return {

@@ -80,7 +80,7 @@ class _Page:
             if isinstance(frame, dict) and isinstance(frame.get("id"), str):
                 answer_id = frame["id"][:64]
             await self._act(INCOMING.validate_python(frame))
-            # Let a new answer begin: one that is cancelled before could not say so.
+            # Let a new answer begin: cancelled before that, it could not report it.
             await asyncio.sleep(0)
         except orjson.JSONDecodeError as error:
             await self._fail(
@@ -104,7 +104,7 @@ class _Page:
                 await self._write(frame)
 
     def _stop(self, answer_id: str) -> None:
-        """An answer that has just ended is not there any more: nothing to stop."""
+        """Stop an answer; one that has just ended is no longer there."""
         if (run := self._state.background_runs.get(answer_id)) is not None:
             run.stop()
         task = self._answers.get(answer_id)
@@ -138,12 +138,12 @@ class _Page:
         try:
             await self._begin(frame, answer)
         except BaseException:
-            # Nobody writes it: left as being written, it could not be continued.
+            # Nobody writes it: left in the writing state, it could not be continued.
             await store.save(answer.id, MessageState.STOPPED, answer.text, answer.record)
             raise
 
     async def _begin(self, frame: Say | Again | Continue, answer: Message) -> None:
-        """Write an answer that is stored, or continue the text that it has."""
+        """Write a stored answer, or continue its text."""
         store = self._state.conversations
         conversation = await store.get(answer.conversation_id)
         path = await store.path(answer.id)
@@ -157,7 +157,7 @@ class _Page:
             )
             if isinstance(frame, Again) and frame.other:
                 quoted = tuple(each.text for each in await store.answers(frame.message))
-                # The nearest that is left, whether or not it is judged to answer.
+                # The nearest passages left, whether or not they are judged to answer.
                 request = replace(request, cloud=Cloud.NEVER, judged=False, passed_over=quoted)
             return request, left_out
 
@@ -172,7 +172,7 @@ class _Page:
         await self._send({"type": "message", "id": answer_id, "message": whole})
 
     def _read(self, run: BackgroundRun) -> None:
-        """Send the page an answer from its beginning on; again begins anew."""
+        """Send the page an answer from its beginning; a second call starts over."""
         if (before := self._reading.get(run.id)) is not None:
             before.cancel()
 
@@ -193,7 +193,7 @@ class _Page:
         self._keep(self._answers, frame.id, lambda: self._answer(frame))
 
     async def _answer(self, frame: Ask) -> None:
-        """Write one answer to the socket; cancelling it is how it is stopped."""
+        """Write one answer to the socket; cancelling this stops it."""
         answer: AnswerState | None = None
         try:
             generation, messages = self._state.generation, as_messages(frame.messages)
@@ -210,7 +210,7 @@ class _Page:
         except Exception as error:
             await self._fail(frame.id, error)
 
-    # All of them.
+    # All answers.
 
     def _keep(
         self,
@@ -227,7 +227,7 @@ class _Page:
         task.add_done_callback(ended)
 
     async def _report_status(self) -> None:
-        """Report how the peer stands, now and on every change but that of the round trip."""
+        """Report the peer's status, now and on every change except the round trip's."""
         last: PeerStatus | None = None
         while True:
             now = self._state.generation.peer_state
@@ -240,7 +240,7 @@ class _Page:
         await self._send(failure(answer_id, reported(error, "an answer")))
 
     async def _send(self, frame: Frame) -> None:
-        """Send, or do nothing when the page has left: `run` hears of that and ends everything."""
+        """Send, or do nothing if the page has left: `run` notices and ends everything."""
         if self._socket.application_state is WebSocketState.CONNECTED:
             with suppress(WebSocketDisconnect):
                 await self._socket.send_text(orjson.dumps(frame).decode())

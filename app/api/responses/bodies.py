@@ -1,4 +1,4 @@
-"""Requests of `/v1/responses`, and the chats that ask for the same."""
+"""Requests of `/v1/responses`, and their equivalent chats."""
 
 from __future__ import annotations
 
@@ -56,18 +56,18 @@ class FunctionTool(FunctionBody):
     type: Literal["function"]
 
     def body(self) -> ToolBody:
-        """As a chat takes it."""
+        """In the form of a chat."""
         return ToolBody(type="function", function=self)
 
 
 class ChosenFunction(NamedFunction):
-    """The one function that is to be called."""
+    """The one function to call."""
 
     type: Literal["function"]
 
 
 class ChosenSearch(Lenient):
-    """The search, which is always made."""
+    """The search, which always happens."""
 
     type: Literal["file_search"]
 
@@ -79,7 +79,7 @@ class PlainFormat(Lenient):
 
 
 class SchemaFormat(JsonSchema):
-    """What a schema describes."""
+    """JSON described by a schema."""
 
     type: Literal["json_schema"]
 
@@ -90,7 +90,7 @@ class TextOptions(Lenient):
     format: Annotated[PlainFormat | SchemaFormat, Field(discriminator="type")] | None = None
 
     def response_format(self) -> ResponseFormat | None:
-        """As a chat takes it."""
+        """In the form of a chat."""
         if self.format is None:
             return None
         schema = self.format if isinstance(self.format, SchemaFormat) else None
@@ -98,7 +98,7 @@ class TextOptions(Lenient):
 
 
 class ReasoningOptions(Lenient):
-    """Whether, and how hard, a model that can is to think."""
+    """Whether, and how hard, a model that can think should."""
 
     AT: ClassVar = "reasoning."
     NOTHING: ClassVar = frozenset({"summary", "generate_summary", "encrypted_content"})
@@ -141,7 +141,7 @@ class ResponseBody(Lenient):
     top_logprobs: Top | None = None
     dragon: DragonOptions | None = None
     metadata: dict[str, str] | None = None
-    # Names of the caller's own, and hints; they change nothing.
+    # The caller's own names, and hints; they change nothing.
     user: str | None = None
     max_tool_calls: int | None = None
     truncation: Literal["auto", "disabled"] | None = None
@@ -155,7 +155,7 @@ class ResponseBody(Lenient):
     @classmethod
     def _one_search(cls, tools: list[Any]) -> list[Any]:
         if sum(isinstance(tool, FileSearch) for tool in tools) > 1:
-            raise invalid("file_search is given once, with all its vector stores")
+            raise invalid("file_search may be given only once, with all its vector stores")
         return tools
 
     @field_validator("top_logprobs")
@@ -167,7 +167,7 @@ class ResponseBody(Lenient):
 
     @property
     def search(self) -> FileSearch | None:
-        """The search of documents, if it is to be shown as a tool's call."""
+        """The search of documents, if it is to be shown as a tool call."""
         if self.tool_choice == "none":
             return None
         return next((tool for tool in self.tools if isinstance(tool, FileSearch)), None)
@@ -190,7 +190,7 @@ class ResponseBody(Lenient):
     def as_chat(
         self, history: Sequence[ChatMessage], limits: Mapping[str, tuple[str, ...]]
     ) -> ChatBody:
-        """The chat that asks for the same, behind the turns of earlier responses.
+        """The equivalent chat, after the turns of earlier responses.
 
         `limits` are those of its search.
 
@@ -202,7 +202,7 @@ class ResponseBody(Lenient):
         turns = [*system, *history, *self.turns]
         if not 0 < len(turns) <= MAX_TURNS:
             raise InvalidRequestError(
-                f"input: from 1 to {MAX_TURNS} turns, those of earlier responses included",
+                f"input: 1 to {MAX_TURNS} turns, including those of earlier responses",
                 param="input",
             )
         fields = {
@@ -224,7 +224,7 @@ class ResponseBody(Lenient):
         return _Chat.model_validate(fields)
 
     def _choice(self) -> ToolChoice | None:
-        """Which function is to be called; a search is none, and is made in any case."""
+        """Which function to call; a search is no function, and happens in any case."""
         choice = self.tool_choice
         if isinstance(choice, ChosenFunction):
             return NamedTool(type="function", function=NamedFunction(name=choice.name))

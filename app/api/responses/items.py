@@ -1,4 +1,4 @@
-"""The items of a response's input, and the turns of a chat that they are."""
+"""The items of a response's input, and the turns of a chat that they stand for."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from app.api.openai.field_types import TEXTS, Str, Strict, invalid
 from app.api.openai.schemas import ChatMessage
 from app.api.openai.tools import CallBody, CalledFunction
 
-# Items that come back have ids and states of their own.
+# Items that a client sends back have ids and states.
 _SENT_BACK = ConfigDict(extra="ignore")
 
 
 def _text_of(content: Any) -> Any:
-    """The parts of a text as one."""
+    """The parts of a text, joined."""
     return "\n".join(map(_text, content)) if isinstance(content, list) else content
 
 
@@ -90,18 +90,18 @@ class ReasoningItem(Strict):
     type: Literal["reasoning"]
 
     def turn(self) -> None:
-        """It is no turn."""
+        """None: it is no turn."""
 
 
 class SearchItem(Strict):
-    """A search of documents, which is made anew for every response."""
+    """A search of documents, which is repeated for every response."""
 
     model_config = _SENT_BACK
 
     type: Literal["file_search_call"]
 
     def turn(self) -> None:
-        """It is no turn."""
+        """None: it is no turn."""
 
 
 Item = Annotated[
@@ -120,7 +120,7 @@ def listed(given: Any) -> Any:
 
 
 def turns_of(items: Sequence[Item]) -> list[ChatMessage]:
-    """The turns that items are: calls are of the turn of the assistant's that they follow."""
+    """The turns of items: calls belong to the assistant's turn before them."""
     turns: list[ChatMessage] = []
     for item in items:
         if (turn := item.turn()) is None:

@@ -33,11 +33,11 @@ from dragon.inference.reading import PLAIN, AnswerReader, Reading, Said, read
 
 @dataclass(frozen=True)
 class View:
-    """A response as it stands: what was asked, and what there is of the answer.
+    """A response as it stands: what was asked, and the answer so far.
 
-    `asked` has the fields of the object that the request sets, and `query`, None where the search
-    is not to be shown; `sources` are the person's own, as in `events.Source`. `reading` is how
-    calls and thoughts are read out of what was `written`.
+    `asked` has the fields of the object that the request sets; `query` is None if the search is not
+    to be shown; `sources` are the user's own, as in `events.Source`. `reading` separates calls and
+    reasoning from what was `written`.
     """
 
     key: str
@@ -64,7 +64,7 @@ class View:
 
     @property
     def text(self) -> str:
-        """What is said, without thoughts and calls."""
+        """The text without reasoning and calls."""
         return self._said.text
 
     @property
@@ -74,7 +74,7 @@ class View:
             FunctionCall(
                 id=f"fc_{self.key}_{number}",
                 status="completed",
-                # As long as the response is kept it has to be the same.
+                # Must be the same for as long as the response is stored.
                 call_id=f"call_{self.key}_{number}",
                 name=call.name,
                 arguments=call.arguments,
@@ -84,18 +84,18 @@ class View:
 
     @property
     def speaks(self) -> bool:
-        """Whether there is a message: none where all of it are calls."""
+        """Whether there is a message: not if the answer consists of calls only."""
         return bool(self.text) or not self.calls
 
     def reasoning(self) -> Reasoning | None:
-        """What was thought, if anything was."""
+        """The reasoning, if any."""
         if not self._said.reasoning:
             return None
         thought = ReasoningText(text=self._said.reasoning)
         return Reasoning(id=f"rs_{self.key}", status="completed", content=[thought])
 
     def search(self) -> FileSearchCall | None:
-        """The call of the search, done; None where it is not to be shown."""
+        """The completed call of the search; None if it is not to be shown."""
         if self.query is None:
             return None
         found = [
@@ -115,7 +115,7 @@ class View:
         )
 
     def citations(self) -> list[FileCitation]:
-        """The person's documents that the text is from, each once, at its end."""
+        """The user's documents that the text is based on, each once, at its end."""
         titles = {source["id"]: source["title"] for source in self.sources}
         return [
             FileCitation(index=len(self.text), file_id=identity, filename=title)
@@ -134,7 +134,7 @@ class View:
         return OutputMessage(id=f"msg_{self.key}", status=status, content=[self.part()])
 
     def object(self) -> ResponseObject:
-        """The whole response, with the output that is done."""
+        """The whole response, with the completed output."""
         output: list[Output] = []
         if self.status != "in_progress":
             before = [item for item in (self.search(), self.reasoning()) if item is not None]
@@ -161,14 +161,14 @@ class View:
 class StreamRenderer:
     """The events of a response's stream, in OpenAI's order; each is numbered.
 
-    Calls come behind all that is said, whole, as the model has written them.
+    Calls come after all text, complete, as the model wrote them.
     """
 
     def __init__(self, view: View) -> None:
         self._view = view
         self._reader = AnswerReader(view.reading)
         self._number = 0
-        self._places = 0  # items that were begun
+        self._places = 0  # items begun so far
         self._searched = view.query is None
         self._opened = False
         self._said = 0  # characters
@@ -181,7 +181,7 @@ class StreamRenderer:
             yield self._event(f"response.{kind}", response=self._view.object())
 
     def take(self, event: Event) -> Iterator[bytes]:
-        """The events that an event of the answer makes; its end is for `end`."""
+        """The events for an event of the answer; its end is for `end`."""
         match event:
             case SourcesFound(sources=sources) if not self._searched:
                 own = [vars(source) for source in sources if source.side == "private"]
@@ -234,7 +234,7 @@ class StreamRenderer:
         yield self._of_item(kind, item, content_index=0, delta=text)
 
     def _thought(self) -> Iterator[bytes]:
-        """The end of its thoughts, if they have not ended."""
+        """The end of the reasoning, if it has not ended yet."""
         if not self._thinks:
             return
         self._thinks = False

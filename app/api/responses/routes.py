@@ -1,4 +1,4 @@
-"""`/v1/responses`: OpenAI's newer API, over the same answers and kept with the conversations."""
+"""`/v1/responses`: OpenAI's newer API, with the same answers, stored with the conversations."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _EVENTS = {
 
 @dataclass(frozen=True)
 class Call:
-    """One request: its body, its answer, and its response as it is before anything is written."""
+    """One request: its body, its answer, and its response before anything is written."""
 
     body: ResponseBody
     choice: Choice
@@ -64,7 +64,7 @@ class Call:
         )
 
     def dragon(self) -> DragonReply | None:
-        """How the answer came about, if that was asked for."""
+        """How the answer came about, if requested."""
         if (own := self.body.dragon) is None:
             return None
         return dragon_fields.reply([self.choice], provenance=own.provenance)
@@ -114,21 +114,21 @@ async def list_input_items(
     after: str | None = None,
     order: Order = "desc",
 ) -> InputItems:
-    """What a stored response was asked, newest first unless `order` is `asc`."""
+    """The input of a stored response, newest first unless `order` is `asc`."""
     items = await stored.input_items(state.conversations, response_id)
     return InputItems(**page(items[::-1], limit, after, order))
 
 
 @router.delete("/{response_id}", responses=failures(404))
 async def delete_response(response_id: str, state: State) -> ResponseDeleted:
-    """Delete a response, with those that follow it."""
+    """Delete a response and those that follow it."""
     message = await stored.found(state.conversations, response_id)
     await state.conversations.delete_turn(message.id)
     return ResponseDeleted(id=response_id)
 
 
 def _asked(body: ResponseBody, model: str, request: GenerationRequest, reading: Reading) -> View:
-    """The response before anything is written; the key is one of its own until it is stored."""
+    """The response before anything is written; it has a temporary key until it is stored."""
     return View(
         key=secrets.token_hex(12),
         created_at=int(time.time()),
@@ -151,7 +151,7 @@ def _asked(body: ResponseBody, model: str, request: GenerationRequest, reading: 
 
 
 def _given(body: ResponseBody) -> dict[str, Any]:
-    """Parameters as they were sent, where they were."""
+    """The parameters that were sent, as they were."""
     names = {"tool_choice", "parallel_tool_calls", "text", "truncation"}
     return body.model_dump(include=names, exclude_none=True, by_alias=True)
 

@@ -17,7 +17,7 @@ def _is_none(value: object) -> bool:
 
 
 class FileCitation(BaseModel):
-    """A document of the person's that the text is from; `index` is where in the text."""
+    """One of the user's documents that the text is based on; `index` is where in the text."""
 
     type: Literal["file_citation"] = "file_citation"
     index: int
@@ -45,7 +45,7 @@ class OutputMessage(BaseModel):
 
 
 class FunctionCall(BaseModel):
-    """A function that the model calls; `arguments` are the text of a JSON object."""
+    """A function that the model calls; `arguments` is the text of a JSON object."""
 
     id: str
     type: Literal["function_call"] = "function_call"
@@ -66,7 +66,7 @@ class SearchResult(BaseModel):
 
 
 class FileSearchCall(BaseModel):
-    """A search of the person's documents; `results` if they were asked for."""
+    """A search of the user's documents, with `results` if requested."""
 
     id: str
     type: Literal["file_search_call"] = "file_search_call"
@@ -76,14 +76,14 @@ class FileSearchCall(BaseModel):
 
 
 class ReasoningText(BaseModel):
-    """What the model thought."""
+    """Reasoning of the model."""
 
     type: Literal["reasoning_text"] = "reasoning_text"
     text: str
 
 
 class Reasoning(BaseModel):
-    """What the model thought before it answered."""
+    """The model's reasoning before it answered."""
 
     id: str
     type: Literal["reasoning"] = "reasoning"
@@ -96,14 +96,14 @@ Output = FileSearchCall | Reasoning | OutputMessage | FunctionCall
 
 
 class InputDetails(BaseModel):
-    """What is known of the prompt's tokens."""
+    """Details of the prompt's tokens."""
 
     cached_tokens: int = 0
     cache_write_tokens: int = 0
 
 
 class OutputDetails(BaseModel):
-    """What is known of the answer's tokens."""
+    """Details of the answer's tokens."""
 
     reasoning_tokens: int = 0
 
@@ -132,7 +132,7 @@ class Incomplete(BaseModel):
 
 
 class ResponseObject(BaseModel):
-    """OpenAI's `response` object; what is not set has its default."""
+    """OpenAI's `response` object; unset fields have their defaults."""
 
     id: str
     object: Literal["response"] = "response"
@@ -159,7 +159,7 @@ class ResponseObject(BaseModel):
 
 
 class InputItem(BaseModel):
-    """What was asked: a message, a call or what a function returned."""
+    """An item of the input: a message, a call or a function's result."""
 
     id: str
     type: Literal["message", "function_call", "function_call_output"]
@@ -173,7 +173,7 @@ class InputItem(BaseModel):
 
 
 class InputItems(BaseModel):
-    """A page of them."""
+    """A page of input items."""
 
     object: Literal["list"] = "list"
     data: list[InputItem]
@@ -183,7 +183,7 @@ class InputItems(BaseModel):
 
 
 class ResponseDeleted(BaseModel):
-    """The answer to a deletion."""
+    """The reply to a deletion."""
 
     id: str
     object: Literal["response"] = "response"

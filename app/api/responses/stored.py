@@ -1,4 +1,4 @@
-"""Responses in the conversations' tables: an answer each, under the one that it follows."""
+"""Responses in the conversations' tables: one answer each, under the one it follows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _STATUS: dict[str, Status] = {
 
 
 def key_of(message: Message) -> str:
-    """What the ids of a response and of its items have in common."""
+    """The common part of the ids of a response and its items."""
     return message.id.partition("-")[2]
 
 
@@ -48,22 +48,22 @@ async def found(store: ConversationStore, response_id: str) -> Message:
 
 
 async def history(store: ConversationStore, last: Message) -> list[ChatMessage]:
-    """The turns up to an answer, its own included."""
+    """The turns up to an answer, including its own."""
     turns: list[ChatMessage] = []
     for message in await store.path(last.id):
-        # A question, or an answer that went on as one of the page's.
+        # A question, or an answer that was continued on the page.
         if (kept := message.record.get("response")) is None:
             turn = {"role": message.role, "content": message.text}
             turns.append(ChatMessage.model_validate(turn))
             continue
-        # A question by itself stands there already.
+        # A question alone is already there.
         turns[-1:] = [ChatMessage.model_validate(turn) for turn in kept["input"]] or turns[-1:]
         turns.append(_answer(view(message)))
     return turns
 
 
 async def input_items(store: ConversationStore, response_id: str) -> list[InputItem]:
-    """What a response was asked, in order. Raises `NotFoundError`."""
+    """The input of a response, in order. Raises `NotFoundError`."""
     message = await found(store, response_id)
     kept = message.record["response"]["input"]
     if not kept:
@@ -106,7 +106,7 @@ async def input_items(store: ConversationStore, response_id: str) -> list[InputI
 
 
 def _answer(said: View) -> ChatMessage:
-    """A response as a turn. What a model calls may have any name, and is not checked again."""
+    """A response as a turn. A model's calls may have any name, and are not validated again."""
     calls = [
         CallBody.model_construct(
             id=call.call_id,
@@ -120,13 +120,13 @@ def _answer(said: View) -> ChatMessage:
 
 
 def question_of(turns: Sequence[ChatMessage], query: str) -> str:
-    """What stands in the conversation as the question: what was said or returned last."""
+    """The question to show in the conversation: the last text said or returned."""
     said = (turn.content for turn in reversed(turns) if turn.role in ("user", "tool"))
     return next((text for text in said if text), query)
 
 
 def view(message: Message) -> View:
-    """A response as it is stored. What was found in a document deleted since is not in it."""
+    """A stored response. What was found in a document deleted since is left out."""
     record = message.record
     kept, usage = record["response"], record.get("done", {}).get("usage")
     own = [source for source in record.get("sources", []) if source["side"] == "private"]
@@ -158,9 +158,9 @@ async def kept(
     asked: View,
     turns: Sequence[ChatMessage],
 ) -> AsyncGenerator[tuple[int, Event], None]:
-    """The events of an answer, which is stored before its last one, or when there are no more.
+    """The events of an answer, which is stored before its last one, or when they end.
 
-    Nothing is kept of one that was refused.
+    A refused answer is not stored.
     """
     written = Written(Before(), answer=answer)
     own = {
@@ -180,7 +180,7 @@ async def kept(
     ending: Ending | None = Ending(MessageState.STOPPED)
     begun = False
     try:
-        # From now on it can be retrieved.
+        # From here on it can be retrieved.
         await to_the_end(store.save(message.id, MessageState.WRITING, "", {"response": own}))
         async with aclosing(events):
             async for index, event in events:

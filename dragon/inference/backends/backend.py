@@ -1,4 +1,4 @@
-"""What the engine steps: a language model over slots, whatever runs it."""
+"""What the engine steps: a language model over slots, on any backend."""
 
 from __future__ import annotations
 
@@ -11,68 +11,68 @@ from dragon.errors import InvalidRequestError
 from dragon.inference.backends.slots import Slots
 
 PIECE = 512
-"""Tokens of a prompt that a row is fed at once: other answers go on between two pieces."""
+"""Prompt tokens that a row is fed at once: other answers continue between two pieces."""
 
 WHOLE_ANSWERS = "aggregation sequencewise", "use aggregation oneway, coupled or local"
-"""What needs every token's probability, and what to do without them."""
+"""What needs every token's probability, and what to use instead."""
 
 
 class KV(Protocol):
-    """Keys and values of the tokens a row begins with."""
+    """Keys and values of a row's first tokens."""
 
     def pack(self) -> bytes:
-        """As the link carries them."""
+        """Encoded for the link."""
         ...
 
     def dump(self) -> bytes:
-        """As a file keeps them, to the bit."""
+        """Encoded for a file, bit-exact."""
         ...
 
 
 class KVAccess(Protocol):
-    """Keys and values of a row's first tokens, which can be kept and sent."""
+    """Access to the keys and values of a row's first tokens, to store and send them."""
 
     @property
     def fingerprint(self) -> str:
-        """Names all that the bits of keys and values depend on."""
+        """Identifies everything that the bits of keys and values depend on."""
         ...
 
     def holds(self, slot: int, tokens: Sequence[int]) -> bool:
-        """Whether a row that begins with these tokens finds theirs in memory."""
+        """Whether a row that begins with these tokens finds their keys and values in memory."""
         ...
 
     def read(self, slot: int, tokens: int) -> KV:
-        """A copy of those of the `tokens` tokens that a row has been fed."""
+        """A copy of the keys and values of the first `tokens` tokens that a row has been fed."""
         ...
 
     def write(self, slot: int, tokens: Sequence[int], kv: KV | bytes) -> None:
-        """Let a row begin with tokens whose were computed before, or as `KV.pack` made them."""
+        """Begin a row with tokens whose `kv` was computed before, or is as `KV.pack` made it."""
         ...
 
     def parse(self, data: bytes) -> KV:
-        """What `KV.dump` made; raises `ValueError` where it is damaged."""
+        """The inverse of `KV.dump`; raises `ValueError` if the data is damaged."""
         ...
 
     def kv_bytes(self, tokens: int) -> int:
-        """What those of so many tokens take here."""
+        """How many bytes the keys and values of this many tokens take here."""
         ...
 
     def packed_bytes(self, tokens: int) -> int:
-        """What `KV.pack` makes of so many tokens."""
+        """How many bytes `KV.pack` makes of this many tokens."""
         ...
 
 
 def never() -> bool:
-    """Nothing cancels it."""
+    """Never cancelled."""
     return False
 
 
 class Backend(Protocol):
-    """Weights and slots. Not thread-safe: the engine's thread alone runs it.
+    """Weights and slots. Not thread-safe: only the engine's thread runs it.
 
-    A backend that is not `full` names the likeliest tokens of each position only. In one that is
-    `parallel` a step of several positions takes about as long as one of a single one. `kv` is None
-    where keys and values stay inside.
+    A backend that is not `full` names only the likeliest tokens of each position. With one that is
+    `parallel`, a step of several positions takes about as long as a step of one. `kv` is None if
+    keys and values cannot be accessed.
     """
 
     name: str
@@ -83,15 +83,15 @@ class Backend(Protocol):
 
     @property
     def weights(self) -> str:
-        """Names configuration and weights, as far as they are known.
+        """Identifies configuration and weights, as far as they are known.
 
-        Models that share it, and have keys and values, make the same ones.
+        Models with the same value, if they give access to keys and values, compute the same ones.
         """
         ...
 
     @property
     def cache(self) -> Slots:
-        """Its slots."""
+        """The backend's slots."""
         ...
 
     @property
@@ -101,16 +101,16 @@ class Backend(Protocol):
 
     @property
     def quotes(self) -> bool:
-        """Whether it answers by quotes alone, as its configuration says."""
+        """Whether the model answers by quotes alone, as its configuration says."""
         ...
 
     @property
     def ends(self) -> frozenset[int]:
-        """Tokens that end a text."""
+        """End tokens."""
         ...
 
     def begin(self, slots: Sequence[int], *, adapted: bool) -> None:
-        """Let rows begin in slots just taken: with the model's adapter, if there is one, or not."""
+        """Begin rows in slots just acquired, with the model's adapter if it has one, or without."""
         ...
 
     def feed(
@@ -121,7 +121,7 @@ class Backend(Protocol):
         *,
         cancelled: Callable[[], bool] = never,
     ) -> None:
-        """Feed `tokens` int64 [B, Q] of prompts to rows at `starts`, by the time of `forward`.
+        """Feed `tokens` int64 [B, Q] of prompts to rows at `starts`; `forward` completes the work.
 
         The first `forward` after it ends the prompts. Raises `PreemptedError` as `forward` does.
         """
@@ -138,18 +138,18 @@ class Backend(Protocol):
     ) -> torch.Tensor:
         """Feed `tokens` int64 [B, Q] to rows at `starts`; the last logits, float32 [B, outputs, V].
 
-        Where the backend is not `full`, the logit of a token it does not name is -inf. Raises
-        `PreemptedError` once `cancelled` says so; the rows then hold nothing past `starts`.
+        If the backend is not `full`, the logit of a token it does not name is -inf. Raises
+        `PreemptedError` once `cancelled` returns True; the rows then hold nothing past `starts`.
         """
         ...
 
     def close(self) -> None:
-        """Free what it holds."""
+        """Free the backend's resources."""
         ...
 
 
 def require_full(model: Backend, wanted: str, instead: str) -> None:
-    """Raises `InvalidRequestError` where `wanted` needs more than the likeliest tokens."""
+    """Raises `InvalidRequestError` if `wanted` needs more than the likeliest tokens."""
     if not model.full:
         raise InvalidRequestError(
             f"{wanted} needs the probability of every token, and {model.name} names the likeliest "

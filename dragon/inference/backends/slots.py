@@ -1,4 +1,4 @@
-"""Which of a backend's slots are free, and how much of the memory that they share."""
+"""Which of a backend's slots are free, and how much of their shared memory."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import heapq
 import sys
 
 MAX_CONTEXT = 32768
-"""Positions that a row has at most, whatever the model was trained for."""
+"""The most positions of a row, whatever the model was trained for."""
 BLOCK = 256
-"""Positions that an answer takes, and gives back, at once."""
+"""Positions are acquired and released in blocks of this size."""
 
 
 def blocks_of(positions: int) -> int:
-    """How many blocks hold so many positions."""
+    """How many blocks hold this many positions."""
     return -(-positions // BLOCK)
 
 
 class Slots:
-    """Slots from 0 to `slots`, of which some are free: those in use stay side by side.
+    """Slots from 0 to `slots`; the lowest free one is taken first, so that used ones stay adjacent.
 
-    A slot has `context` positions at most, and all of them together have `room`, by default as many
-    as they like. Whoever takes slots takes at once all positions that he may ever need: an answer
-    that has begun never waits for room, else two of them could wait for each other.
+    A slot has at most `context` positions, and all slots together `room`, unlimited by default.
+    Slots are acquired with all positions that they may ever need: an answer that has begun never
+    waits for room, else two of them could wait for each other.
     """
 
     def __init__(self, slots: int, context: int = 0, room: int = sys.maxsize) -> None:
@@ -34,21 +34,21 @@ class Slots:
 
     @property
     def free(self) -> int:
-        """Slots nobody holds."""
+        """The number of free slots."""
         return len(self._free)
 
     def rows(self, positions: int) -> int:
-        """How many rows of so many positions there is room for, when nobody holds any."""
+        """How many rows of this many positions fit if all slots are free."""
         return min(self.slots, self.blocks // max(1, blocks_of(positions)))
 
     def fits(self, count: int, positions: int) -> bool:
-        """Whether there is room now for `count` rows of so many positions."""
+        """Whether `count` rows of this many positions fit now."""
         return count <= self.free and count * blocks_of(positions) <= self._free_blocks
 
     def acquire(self, count: int, positions: int | None = None) -> list[int] | None:
-        """Take the `count` lowest slots that are free, ascending, or none at all.
+        """Take the `count` lowest free slots, ascending, or none at all.
 
-        Each with room for so many positions, by default for all it has.
+        Each gets room for `positions`, by default the whole context.
         """
         positions = self.context if positions is None else positions
         if not self.fits(count, positions):
@@ -59,7 +59,7 @@ class Slots:
         return slots
 
     def release(self, slots: list[int]) -> None:
-        """Give slots back, and the room that they had."""
+        """Release slots and their room."""
         for slot in slots:
             self._free_blocks += self.taken.pop(slot)
             heapq.heappush(self._free, slot)

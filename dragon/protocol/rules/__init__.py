@@ -1,1 +1,1 @@
-"""How the two sides agree on a token: one rule a mode."""
+"""How the two sides agree on a token: one rule per mode."""

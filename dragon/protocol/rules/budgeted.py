@@ -1,8 +1,9 @@
-"""One-way aggregation with a budget: what goes up tells little of the device's passages.
+"""One-way aggregation with a budget: what goes up reveals little about the device's passages.
 
-Targets are those of `dragon.sampling.bounded`, drawn with noise of the device's own: noise that the
-cloud knows, or a weight or a certificate that depends on passages, would tell more than the budget
-says. What the device writes after it has lost the cloud is not bounded, so it never goes up.
+Targets are those of `dragon.sampling.bounded`, drawn with the device's private noise: noise known
+to the cloud, or a weight or a certificate that depends on passages, would reveal more than the
+budget allows. What the device writes after it has lost the cloud is not bounded, so it never goes
+up.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class BudgetedTargets(TargetCache):
-    """Draws targets within a budget. A target is asked for only where it is committed next."""
+    """Draws targets within a budget. A target is computed only at the position to commit next."""
 
     def __init__(self, session: Session, budget: Budget, key: bytes) -> None:
         super().__init__(session.role, session.sampling, session.agreement)
@@ -33,14 +34,14 @@ class BudgetedTargets(TargetCache):
         self._cost = 0.0  # of the last target
 
     def draft(self, own: Side, position: int) -> int:
-        """The token expected without passages, or the device's own once it writes alone."""
+        """The token expected without passages, or the device's own token once it writes alone."""
         if not self._session.joint:
             return mixture.draft(own, self._sampling, position)
         bare = bare_of(own)
         return drawn(bare.ids, log_weights(bare, self._sampling.temperature), self._key, position)
 
     def judge(self, own: Draft, remote: Draft) -> int:
-        """As in `TargetCache`, and pay for it."""
+        """As in `TargetCache`, and charge the budget."""
         token = super().judge(own, remote)
         self._budget.charge(self._cost)
         return token
@@ -60,7 +61,7 @@ class BudgetedTargets(TargetCache):
 
 
 class Budgeted(OneWay):
-    """The device's rule; the cloud holds that of `oneway`."""
+    """The device's rule; the cloud uses that of `oneway`."""
 
     def __init__(self, session: Session, budget: Budget, key: bytes) -> None:
         super().__init__(session)

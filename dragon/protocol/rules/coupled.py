@@ -1,4 +1,4 @@
-"""Coupled aggregation: both sides send what they draft, and each computes every target.
+"""Coupled aggregation: both sides send their drafts, and each computes every target.
 
 Nobody waits for a verdict, and no target crosses the link. At T = 1 drafts agree with a probability
 of at least (1 - TV) / (1 + TV) of the two sides' distributions, and where they agree, that token is
@@ -16,4 +16,4 @@ from dragon.protocol.rules.shared_noise import CatchUp
 
 
 class Coupled(CatchUp):
-    """The fastest mode, for a peer that one trusts: the device's distributions leave it."""
+    """The fastest mode, for a trusted peer: the device's distributions leave it."""

@@ -1,6 +1,6 @@
-"""Token by token, each side computing the target: half a round trip a token.
+"""Token by token, both sides computing the target: half a round trip per token.
 
-Slow and obvious, and token for token the text of `coupled`.
+Slow and simple, and token for token the text of `coupled`.
 """
 
 from __future__ import annotations

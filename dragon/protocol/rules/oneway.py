@@ -1,17 +1,17 @@
-"""One-way aggregation: the cloud's distributions come down, only words of the answer go up.
+"""One-way aggregation: the cloud's distributions come down, only tokens of the answer go up.
 
-The cloud drafts ahead and sends what it drafts; there is nothing private in it. The device holds
-both distributions and computes each target alone, the very one of `coupled`. Where the target is
-the cloud's draft, it says only how far the text has come; where it is not, it sends the token. So
-the cloud drafts and the device verifies, as in speculative decoding.
+The cloud drafts ahead and sends its drafts; nothing in them is private. The device holds both
+distributions and computes each target alone, the same one as in `coupled`. If the target is the
+cloud's draft, the device only acknowledges how far the text has come; if not, it sends the token.
+So the cloud drafts and the device verifies, as in speculative decoding.
 
-Where the most that the cloud weighs is known and its distribution is not yet, the device may be
-able to tell the target nevertheless (`dragon.sampling.certificate`). It commits such a token at
-once. A draft of that position may be on its way already: the device takes it when it comes, as the
-cloud takes the token, and both count it as rejected or not.
+While the cloud's largest weight is known and its distribution is not yet, the device may still be
+able to determine the target (`dragon.sampling.certificate`). It commits such a token at once. The
+cloud's draft of that position may already be in flight: the device accepts it when it comes, as the
+cloud accepts the token, and both count it as rejected or not.
 
-The cloud is told such tokens only once it is needed, for a position behind them that the device
-cannot tell: an answer that the device knows to its end leaves no word of it.
+The device sends these tokens only once it needs the cloud, for a later position that it cannot
+determine itself: if it determines the rest of an answer, none of that rest goes up.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 
 
 class OneWay(CatchUp):
-    """`vocabulary` tokens have ids below it; None takes no certificates.
+    """All token ids are below `vocabulary`; None disables certificates.
 
-    It must be None where the cloud's relevance is re-scored: its weight may then grow at any time.
+    It must be None if the cloud's relevance is re-scored: its weight may then grow at any time.
     """
 
     def __init__(self, session: Session, vocabulary: int | None = None) -> None:
         super().__init__(session)
         self._vocabulary = vocabulary
-        self._log_h: int | None = None  # the most that the cloud's can be
-        self._uncertain: Draft | None = None  # an own draft that is not certified
+        self._log_h: int | None = None  # upper bound of the cloud's log h
+        self._uncertain: Draft | None = None  # an own draft without a certificate
         self._told = len(session.committed)  # tokens that the cloud knows, or will
         self._decode_us = 0  # of the last step that counted
-        self._words: list[int] = []  # the last tokens of the text that it does not
-        self._certain = 0  # of the last tokens, those that were certified
+        self._words: list[int] = []  # the last tokens of the text, which the cloud lacks
+        self._certain = 0  # how many of the last tokens were certified
 
     def share(self, draft: Draft) -> None:
         """The device keeps its drafts."""
@@ -49,7 +49,7 @@ class OneWay(CatchUp):
             super().share(draft)
 
     def weigh(self, log_h: int) -> None:
-        """As in `Rule`. What is certain at this weight is so at any smaller one."""
+        """As in `Rule`. What is certain at this weight is certain at any smaller one."""
         self._log_h = log_h
 
     @property
@@ -68,7 +68,7 @@ class OneWay(CatchUp):
         return False
 
     def receive(self, message: SessionMessage) -> None:
-        """Cloud: how far the text has come, and how it goes on."""
+        """Cloud: how far the text has come, and how it continues."""
         if self.session.role is Role.DEVICE:
             super().receive(message)
         elif isinstance(message, Correction):
@@ -77,15 +77,16 @@ class OneWay(CatchUp):
             self.session.desync()
 
     def late(self, draft: Draft) -> None:
-        """Device: a draft of a token that was certified before it came.
+        """Device: a draft of a position whose token was certified first.
 
-        The cloud drops what it has drafted behind it, or keeps it, when the token arrives there.
+        When the token reaches the cloud, the cloud drops what it drafted after this draft, or keeps
+        it.
         """
         if draft.token != self.session.committed[draft.position]:
             self.session.queues.reject_remote()
 
     def restart(self) -> None:
-        """As in `Rule`; the text so far is known on both sides."""
+        """As in `Rule`; both sides know the text so far."""
         super().restart()
         self._told = len(self.session.committed)
         self._words.clear()
@@ -106,7 +107,7 @@ class OneWay(CatchUp):
         return True
 
     def _take_certified(self) -> bool:
-        """Commit the own draft of the first position if the cloud's cannot change the target."""
+        """Commit the own draft of the first position if the cloud cannot change the target."""
         session = self.session
         if session.queues.remote or not session.queues.own or self._vocabulary is None:
             return False
@@ -124,12 +125,12 @@ class OneWay(CatchUp):
         return True
 
     def _certain_so_far(self) -> bool:
-        """Whether the cloud lacks certified tokens only, and the next may be one, too."""
+        """Whether the cloud lacks only certified tokens, and the next one may be certified, too."""
         untold = len(self.session.committed) - self._told
         return untold == self._certain and not self.session.queues.own
 
     def _send_corrections(self) -> None:
-        """The cloud's drafts stand up to `position`; from there on the text has these tokens."""
+        """Tell the cloud up to where its drafts stand, and which tokens follow."""
         session = self.session
         length = len(session.committed)
         if length == self._told:

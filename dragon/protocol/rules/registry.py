@@ -22,7 +22,7 @@ from dragon.sampling.accountant import Budget
 from dragon.sampling.params import Mode, Sampling
 from dragon.sampling.role import Role
 
-# A device that writes alone, in `local` and the context modes, holds the rule of `coupled`.
+# A device that writes alone, in `local` and the context modes, uses the rule of `coupled`.
 _RULES: dict[Mode, Callable[[Session], Rule]] = {
     **dict.fromkeys((mode for mode in Mode if not mode.joint), Coupled),
     Mode.COUPLED: Coupled,
@@ -34,9 +34,9 @@ _RULES: dict[Mode, Callable[[Session], Rule]] = {
 
 @dataclass(frozen=True)
 class Start:
-    """What the two sessions of an answer have in common but their role.
+    """What the two sessions of an answer have in common except the role.
 
-    `vocabulary`: tokens have ids below it; None takes no certificates, as where relevance is
+    All token ids are below `vocabulary`; None disables certificates, as is needed if relevance is
     re-scored. With a `budget` the device draws within it. `permits` is the device's, as in
     `Session`.
     """
@@ -61,7 +61,7 @@ def session_of(
 ) -> Session:
     """The session of an answer on one side.
 
-    Raises `InvalidRequestError` for sampling parameters that the mode does not take.
+    Raises `InvalidRequestError` for sampling parameters that the mode does not support.
     """
     rule: Callable[[Session], Rule]
     match start.mode:

@@ -25,7 +25,7 @@ class Rule(ABC):
 
     @abstractmethod
     def propose(self, position: int, side: Side) -> int:
-        """The token of an own draft drawn from `side`, which is also what is fed next."""
+        """The token of an own draft drawn from `side`; the decoder is fed it next."""
 
     @abstractmethod
     def step(self) -> bool:
@@ -43,11 +43,11 @@ class Rule(ABC):
         return ()
 
     def work(self, drafting: Work | None) -> Work | None:
-        """What to run, given the work that drafts, if there is any."""
+        """What to run, given the drafting work, if any."""
         return drafting
 
     def scored(self, work: Work, log_likelihood: float) -> None:
-        """Work without outputs is done: the log-likelihood of all that was scored so far."""
+        """Work without outputs is done: the log-likelihood of everything scored so far."""
         raise AssertionError("this rule asks for no scores")
 
     def share(self, draft: Draft) -> None:
@@ -55,7 +55,7 @@ class Rule(ABC):
         self.session.send(draft)
 
     def receive(self, message: SessionMessage) -> None:
-        """A message of the present incarnation. One that this rule has no use for is a desync."""
+        """Handle a message of the current incarnation; one this rule has no use for is a desync."""
         if isinstance(message, Draft):
             self.session.admit(message)
         else:
@@ -65,7 +65,7 @@ class Rule(ABC):
         """The most that the cloud's log h will be, in steps of `mixture.LOG_H_STEPS`."""
 
     def late(self, draft: Draft) -> None:
-        """A draft of a position that is committed: one that came twice, or a fault."""
+        """A draft of a position that is already committed: a duplicate, or a fault."""
         self.session.desync()
 
     def stalled(self) -> None:
@@ -79,15 +79,15 @@ class Rule(ABC):
 
     @property
     def retries(self) -> int:
-        """How often this standstill was waited for already; each wait is twice the last."""
+        """How often the session has already waited at this standstill; each wait doubles."""
         return self.session.membership.resyncs(len(self.session.committed))
 
     @property
     def joinable(self) -> bool:
-        """Device: whether this mode can let the cloud in where the text is now."""
+        """Device: whether this mode can admit the cloud at the current position."""
         return True
 
     def restart(self) -> None:
-        """A new incarnation begins: no draft of either side is worth anything."""
+        """A new incarnation begins: discard both sides' drafts."""
         self.session.queues.reset_epochs()
         self.session.drop_drafts()

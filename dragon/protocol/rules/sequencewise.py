@@ -1,15 +1,15 @@
-"""Sequencewise aggregation: each side writes a whole answer, and the likelier of the two is taken.
+"""Sequencewise aggregation: each side writes a whole answer, and the likelier one is chosen.
 
 RAG-Sequence (Lewis et al. 2020, equation 1) over two sides, called DRDG/SW by DRAGON (arXiv
 2504.11197): an answer y has P(y) = eta P^device(y) + (1 - eta) P^cloud(y), and P^s(y) = sum over d
 of softmax(R)_d times the product over t of p(y_t | d, y_<t), of full distributions at temperature
-1. A side writes with the noise, the temperature and the nucleus of the request, from its quantized
-distribution, as if it were alone.
+1. A side writes as if it were alone: from its quantized distribution, with the request's noise,
+temperature and nucleus.
 
 Nobody waits without need: both sides write at once; each sends its answer, the candidate, when it
-is whole, and scores the other's in one forward. Only the device decides, at the latest when it has
-scored the cloud's candidate and has the cloud's score of its own: after
-max(T_device + rtt + score, T_cloud + rtt / 2 + score).
+is complete, and scores the other's in one forward. Only the device decides, at the latest when it
+has scored the cloud's candidate and has the cloud's score of its own: after max(T_device + rtt +
+score, T_cloud + rtt / 2 + score).
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 # Tokens scored in one forward: its logits take memory, and other answers wait for it.
 MAX_SCORED = 128
-# Stalls after which the cloud is given up. How long it has to write cannot be known, so each wait
-# is twice the last: 127 stall limits in all, two minutes at least.
+# Stalls after which the device gives the cloud up. How long the cloud needs to write is unknown, so
+# each wait is twice the last: 127 stall limits in all, two minutes at least.
 MAX_STALLS = 6
 
 
@@ -44,18 +44,19 @@ def log_likelihood(eta: int, device: float, cloud: float) -> float:
 
 
 class Sequencewise(Rule):
-    """Drafts without a window and sends nothing before the answer is whole.
+    """Drafts without a window and sends nothing before the answer is complete.
 
-    A device that is alone commits token by token, so a cloud can only be let in before that.
+    A device that is alone commits token by token, so it can admit a cloud only before the first
+    token.
     """
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._own_likelihood: float | None = None  # of this side's candidate, here
-        self._own_score: float | None = None  # of the device's candidate, by the cloud
+        self._own_likelihood: float | None = None  # of this side's candidate, under this side
+        self._own_score: float | None = None  # of the device's candidate, under the cloud
         self._other: Candidate | None = None
-        self._other_likelihood: float | None = None  # of the other side's candidate, here
-        self._scored = 0  # tokens of the other side's candidate
+        self._other_likelihood: float | None = None  # of the other's candidate, under this side
+        self._scored = 0  # tokens of the other side's candidate scored so far
         self._stalls = 0
 
     @property
@@ -71,15 +72,15 @@ class Sequencewise(Rule):
     # Drafting and scoring.
 
     def may_draft(self, position: int) -> bool:
-        """Until this side's answer is whole."""
+        """Until this side's answer is complete."""
         return not self._whole and position < self._room
 
     def propose(self, position: int, side: Side) -> int:
-        """The token this side takes alone."""
+        """The token this side would choose alone."""
         return mixture.draft(side, self.session.sampling, position)
 
     def share(self, draft: Draft) -> None:
-        """Drafts stay here."""
+        """Nothing is sent: drafts stay here."""
 
     def work(self, drafting: Work | None) -> Work | None:
         """Draft, then score the last token, then score the other side's candidate."""
@@ -108,7 +109,7 @@ class Sequencewise(Rule):
         """Score from `start` on; the last token need not be fed."""
         session = self.session
         if session.role is Role.CLOUD and not 0 < len(tokens) <= session.limits.horizon:
-            return None  # the device knows that for itself
+            return None  # the device can tell that itself
         fed = tokens[start : min(start + MAX_SCORED, len(tokens) - 1)]
         last = start + len(fed) == len(tokens) - 1
         return session.score(start, fed, fed + tokens[-1:] if last else fed)
@@ -116,7 +117,7 @@ class Sequencewise(Rule):
     # The other side.
 
     def receive(self, message: SessionMessage) -> None:
-        """The other side's candidate or score; the first one stands, anything else is ignored."""
+        """Handle the other side's candidate or score; the first of each counts, others do not."""
         match message:
             case Candidate() if self._other is None:
                 self._other = message
@@ -132,13 +133,13 @@ class Sequencewise(Rule):
                 self.session.lose()
 
     def restart(self) -> None:
-        """What this side has written stands; a cloud that is let in offers it again."""
+        """This side's answer stands; a readmitted cloud offers its own again."""
         self._other = None
         if self.session.role is Role.CLOUD and self._own_likelihood is not None:
             self._offer()
 
     def _offer(self) -> None:
-        """Send the whole answer."""
+        """Send the complete answer."""
         session = self.session
         assert self._own_likelihood is not None
         log_h = session.queues.own[0].side.log_h
@@ -147,7 +148,7 @@ class Sequencewise(Rule):
     # The decision.
 
     def step(self) -> bool:
-        """Device: take the likelier candidate once it is known which one that is."""
+        """Device: commit the likelier candidate once it is known."""
         session = self.session
         if session.role is Role.CLOUD or not self._whole:
             return False
@@ -173,7 +174,7 @@ class Sequencewise(Rule):
 
     @property
     def _whole(self) -> bool:
-        """Whether this side's answer is written, but not taken."""
+        """Whether this side's answer is complete but not committed."""
         own = self.session.queues.own
         return bool(own) and self._ends(own[-1].token, len(own))
 
@@ -181,7 +182,7 @@ class Sequencewise(Rule):
         return last in self.session.limits.end_ids or length >= self._room
 
     def _weighable(self, candidate: Candidate | None) -> bool:
-        """Whether a candidate is a whole answer here: each side's context must hold both."""
+        """Whether a candidate counts as a whole answer here; each side's context must hold both."""
         if candidate is None:
             return True
         tokens = candidate.tokens
@@ -193,7 +194,7 @@ class Sequencewise(Rule):
         )
 
     def _choice(self) -> tuple[int, ...] | None:
-        """The likelier candidate, ties to the device's own; None where it is not known yet."""
+        """The likelier candidate, ties to the device's own; None while it is not known."""
         own, other = self._tokens, self._other
         if other is None or self._own_likelihood is None:
             return None
@@ -202,7 +203,7 @@ class Sequencewise(Rule):
         if self._other_likelihood is None:
             return None
         eta = device_weight(self.session.queues.own[0].side.log_h, other.log_h)
-        # Without the cloud's score the own likelihood is a lower bound, and may be enough.
+        # Without the cloud's score our likelihood is only a lower bound, which may suffice.
         own_score = -math.inf if self._own_score is None else self._own_score
         ours = log_likelihood(eta, self._own_likelihood, own_score)
         theirs = log_likelihood(eta, self._other_likelihood, other.log_likelihood)

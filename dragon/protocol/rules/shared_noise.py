@@ -1,8 +1,8 @@
-"""What the modes that draw with shared noise have in common: drafts, targets, and when to commit.
+"""What the modes that draw with shared noise have in common: drafts, targets, when to commit.
 
 The target is x_t = argmax_v log p_t(v) + T G_t(v) with p_t = eta p^device + (1 - eta) p^cloud and
-Gumbel noise G_t that both sides derive from the seed. A side drafts the same expression over its
-own distribution, so that where both drafts agree they are the target.
+Gumbel noise G_t that both sides derive from the seed. A side drafts with the same expression over
+its own distribution, so where both drafts agree they are the target.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class SharedNoise(Rule):
-    """Commits a position once both drafts of it are here."""
+    """Commits a position once both of its drafts are here."""
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self.targets = TargetCache(session.role, session.sampling, session.agreement)
 
     def propose(self, position: int, side: Side) -> int:
-        """An own draft."""
+        """The token this side would choose alone."""
         return self.targets.draft(side, position)
 
     def step(self) -> bool:
@@ -39,10 +39,10 @@ class SharedNoise(Rule):
 
 
 class Lockstep(SharedNoise):
-    """Drafts one position and waits for its target: the slow and obvious way."""
+    """Drafts one position and waits for its target: slow and simple."""
 
     def may_draft(self, position: int) -> bool:
-        """As in `Rule`, and only one."""
+        """As in `Rule`, and only one at a time."""
         return not self.session.queues.own and super().may_draft(position)
 
 
@@ -52,7 +52,7 @@ class CatchUp(SharedNoise):
     def lookahead(self, position: int) -> Sequence[int]:
         """The other side's tokens from `position` on, if this side has drafted none.
 
-        Not before the first token: its distribution is that of the prefill and waits for no step.
+        Not before the first token: its distribution comes with the prefill and waits for no step.
         """
         session = self.session
         if not session.catch_up or session.queues.own or position == 0:
@@ -66,7 +66,7 @@ class CatchUp(SharedNoise):
         return tokens
 
     def propose(self, position: int, side: Side) -> int:
-        """The target where it is known already, else an own draft."""
+        """The target if it is already known, else an own draft."""
         session = self.session
         if session.catch_up and session.queues.remote and not session.queues.own:
             return self.targets.target(side, session.queues.remote[0].side, position)

@@ -1,9 +1,9 @@
 """Speculative aggregation: DRAGON, arXiv 2504.11197, Algorithm 1 with its scheduler.
 
-Both sides draft ahead, independently of each other, and send what they draft. One side at a time
-aggregates: it takes the target of Algorithm 1 and sends it with its verdicts on both drafts and the
-name of the side that aggregates next. Having named the other side it aggregates nothing more, so at
-any time one side at most does; the target message in flight is the hand-over.
+Both sides draft ahead, independently of each other, and send their drafts. One side at a time
+aggregates: it computes the target of Algorithm 1 and sends it with its verdicts on both drafts and
+the name of the side that aggregates next. Once it has named the other side it aggregates nothing
+more, so at most one side aggregates at any time; the target message in flight is the hand-over.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Judged:
-    """A position just aggregated: both distributions, and what became of the drafts."""
+    """A position just aggregated: both distributions, and what happened to the drafts."""
 
     device: Side
     cloud: Side
@@ -40,10 +40,10 @@ NextAggregator = Callable[[Role, Judged], Role]
 
 
 class Speculative(Rule):
-    """Algorithm 1 on one side; `first` aggregates where an answer begins or resumes after a fault.
+    """Algorithm 1 on one side; `first` aggregates when an answer begins, or resumes after a fault.
 
     A draft is a draw from its side's distribution and nothing else, so there is no catch-up. Raises
-    `InvalidRequestError` for a temperature or a nucleus that Algorithm 1 is not defined for.
+    `InvalidRequestError` for a temperature or a truncation that Algorithm 1 is not defined for.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Speculative(Rule):
         return algorithm1.draft(self.session.role, side, self.session.sampling, position)
 
     def step(self) -> bool:
-        """Aggregate the first position, on the side whose turn it is, and send the target."""
+        """Aggregate the first position, if it is this side's turn, and send the target."""
         session = self.session
         if self.aggregator is not session.role or (heads := session.queues.pop_heads()) is None:
             return False
@@ -88,7 +88,7 @@ class Speculative(Rule):
         return True
 
     def receive(self, message: SessionMessage) -> None:
-        """A draft, or the target of the side that aggregates."""
+        """Handle a draft, or the target of the aggregating side."""
         if isinstance(message, Target):
             self._receive_target(message)
         elif isinstance(message, Draft) and not algorithm1.possible(message.token, message.side):
@@ -97,7 +97,7 @@ class Speculative(Rule):
             super().receive(message)
 
     def restart(self) -> None:
-        """As in `Rule`; the first aggregator begins anew."""
+        """As in `Rule`; the first aggregator begins again."""
         super().restart()
         self.aggregator = self.first
 
@@ -113,7 +113,7 @@ class Speculative(Rule):
             return
         drafts = by_role(session.role, *heads)
         kept = [draft.token == target.token for draft in drafts]
-        # Both drafts are here as well: nobody else's word is taken for the text.
+        # Both drafts are here, too: verify the target instead of trusting it.
         if kept != [target.device_kept, target.cloud_kept] or self._target(*drafts) != target.token:
             session.desync()
             return

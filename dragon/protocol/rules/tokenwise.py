@@ -1,6 +1,6 @@
-"""Token by token, the device computing the target: a round trip a token.
+"""Token by token, the device computing the target: a round trip per token.
 
-The vanilla distributed RAG of DRAGON (arXiv 2504.11197, section 2.2). Slow and obvious, and token
+The vanilla distributed RAG of DRAGON (arXiv 2504.11197, section 2.2). Slow and simple, and token
 for token the text of `coupled`.
 """
 

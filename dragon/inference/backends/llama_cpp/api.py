@@ -1,7 +1,7 @@
-"""llama.cpp's C API, as the extension module of the wheel xllamacpp exports it.
+"""llama.cpp's C API, as the extension module of the xllamacpp wheel exports it.
 
-The declarations are those of one version. With another one they would go wrong without a word, so a
-library is refused unless its versions and all defaults of its structures are the expected ones.
+The declarations are those of one version. With another they would fail silently, so a library is
+refused unless its versions and all defaults of its structures are the expected ones.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ log = logging.getLogger(__name__)
 INSTALL = "pip install 'dragon-rag[gguf]'"
 
 NO_ROOM = 1
-"""What `llama_decode` returns where cells are short; it has computed nothing then."""
+"""What `llama_decode` returns if there are too few cells; it has computed nothing then."""
 ABORTED = 2
-"""What it returns once its abort callback has said so."""
+"""What it returns once its abort callback has returned true."""
 
 VERSIONS = {"llama_version": "0.6.0-dev", "ggml_version": "0.26.0"}
-"""Of the library whose structures are declared here: xllamacpp 2026.10.11549."""
+"""Versions of the library whose structures are declared here: xllamacpp 2026.10.11549."""
 
 DECLARATIONS = """
 typedef void *model_t, *context_t, *memory_t, *vocab_t, *adapter_t;
@@ -152,12 +152,12 @@ _COMPLAINTS: deque[str] = deque(maxlen=3)
 
 @cache
 def library() -> Any:
-    """The library, checked and ready. Raises `ConfigurationError` where there is none that fits."""
+    """The library, checked and initialised. Raises `ConfigurationError` if none fits."""
     opened = FFI.dlopen(str(_path()))
     refusal = misfit(opened)
     if refusal:
         raise ConfigurationError(
-            f"the installed xllamacpp carries another llama.cpp than this program was written for "
+            f"the installed xllamacpp contains another llama.cpp than this program supports "
             f"({refusal}): {INSTALL}"
         )
     opened.llama_log_set(_LOG, FFI.NULL)
@@ -166,7 +166,7 @@ def library() -> Any:
 
 
 def misfit(opened: Any) -> str:
-    """What of a library is not as declared: a version, or a default that is somewhere else."""
+    """The first mismatch with the declarations: a version, or a default in another place."""
     for name, wanted in VERSIONS.items():
         found = FFI.string(getattr(opened, name)()).decode()
         if found != wanted:
@@ -185,16 +185,16 @@ def misfit(opened: Any) -> str:
 
 
 def complaint() -> str:
-    """The last thing that llama.cpp found wrong, and forget it."""
+    """Return and clear the last error that llama.cpp logged."""
     said = _COMPLAINTS[-1] if _COMPLAINTS else "it does not say why"
     _COMPLAINTS.clear()
     return said
 
 
 def strlen() -> Any:
-    """C's function of a text's length, as an abort callback: it reads a byte, and takes no lock.
+    """C's strlen as an abort callback: it reads one byte and takes no lock.
 
-    A callback in Python would wait for the interpreter hundreds of times a step.
+    A callback in Python would wait for the interpreter hundreds of times per step.
     """
     libc = FFI.dlopen("msvcrt" if sys.platform == "win32" else None)
     return FFI.cast("bool (*)(void *)", FFI.addressof(libc, "strlen"))
@@ -205,7 +205,7 @@ FFI.cdef("size_t strlen(const char *text);")
 
 @FFI.callback("void (int, const char *, void *)")  # type: ignore[untyped-decorator]
 def _LOG(level: int, text: Any, _data: Any) -> None:  # noqa: N802
-    """llama.cpp's log, of which only what went wrong is of use to anyone here."""
+    """Log llama.cpp's messages, and keep its errors for `complaint`."""
     line = FFI.string(text).decode("utf-8", "replace").strip()
     log.debug("llama.cpp: %s", line)
     if level == _ERROR and line:
@@ -218,9 +218,9 @@ _ERROR = 4
 def _path() -> Path:
     spec = importlib.util.find_spec("xllamacpp")
     if spec is None or not spec.submodule_search_locations:
-        raise ConfigurationError(f"a .gguf file is run by llama.cpp: {INSTALL}")
+        raise ConfigurationError(f".gguf files need llama.cpp: {INSTALL}")
     folder = Path(next(iter(spec.submodule_search_locations)))
-    # Opened by its path: to import the package takes memory for a server that nobody asks for.
+    # Opened by its path: importing the package takes memory for a server that is not used.
     for pattern in ("xllamacpp*.so", "xllamacpp*.pyd"):
         if found := sorted(folder.glob(pattern)):
             return found[0]

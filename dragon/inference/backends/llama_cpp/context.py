@@ -1,4 +1,4 @@
-"""One context of llama.cpp: sequences of tokens in a cache that grows, and batches over them."""
+"""A context of llama.cpp: sequences of tokens in a cache that grows, and batches over them."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from dragon.inference.backends.backend import never
 from dragon.inference.backends.llama_cpp import api
 
 BATCH = 512
-"""Tokens of one call of llama.cpp, of all rows together."""
+"""Tokens per call of llama.cpp, over all rows."""
 OUTPUTS = 64
-"""Distributions of one call: they take memory."""
+"""Distributions per call: they take memory."""
 Logits = npt.NDArray[np.float32]
-_POLL_S = 0.001  # how often it is asked whether a batch is still wanted
+_POLL_S = 0.001  # how often to ask whether a batch is still wanted
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Tokens that a sequence takes at `start`; distributions are wanted behind the last ones."""
+    """Tokens to add to a sequence at `start`; the last `outputs` of them need distributions."""
 
     sequence: int
     start: int
@@ -35,7 +35,7 @@ class Piece:
     outputs: int = 0
 
     def split(self, tokens: int, outputs: int) -> tuple[Piece, Piece]:
-        """Its first tokens, at most so many and with at most so many outputs, and the others."""
+        """Split off the first tokens, at most `tokens` with at most `outputs` outputs."""
         silent = len(self.tokens) - self.outputs
         cut = min(len(self.tokens), tokens, silent + outputs)
         first = max(0, cut - silent)
@@ -53,9 +53,9 @@ class Piece:
 class Context:
     """A cache of keys and values in half precision, and the model's weights over it.
 
-    Sequences share `positions` cells, of which a prefix that is in several is stored once. Unless
-    they are `apart`: then each has as many to itself, so that no bit depends on what else is in the
-    cache. There are `most` positions at most; there are few at first. Not thread-safe.
+    Sequences share `positions` cells and store a common prefix once. If they are `apart`, each has
+    as many cells to itself, so that no bit depends on what else is in the cache. The cache starts
+    small and grows to at most `most` positions. Not thread-safe.
     """
 
     def __init__(
@@ -79,17 +79,17 @@ class Context:
         self.apart = apart
         self._adapters: Any = None
         self._adapted = False
-        # Read by llama.cpp between two operations: a text of one letter, once a batch is to end.
+        # Read by llama.cpp between two operations: a string of length one once a batch is to end.
         self._stop = api.FFI.new("char[2]")
         self._watcher = ThreadPoolExecutor(1, "llama.cpp")
         self._batch = _Batch()
         self._context = self._made()
 
     def decode(self, pieces: Sequence[Piece], cancelled: Callable[[], bool] = never) -> Logits:
-        """Compute one batch: the logits of all outputs [outputs, V], in order, until the next call.
+        """Compute one batch: logits of all outputs [outputs, V], in order, until the next call.
 
-        At most `BATCH` tokens and `OUTPUTS` outputs. Raises `PreemptedError` once it is
-        `cancelled`, `DragonError` when llama.cpp fails; the sequences then are as before.
+        At most `BATCH` tokens and `OUTPUTS` outputs. Raises `PreemptedError` once `cancelled`, and
+        `DragonError` if llama.cpp fails; the sequences are then as before.
         """
         batch = self._batch.fill(pieces)
         with self._watched(cancelled):
@@ -105,11 +105,11 @@ class Context:
         raise DragonError(f"llama.cpp failed: {api.complaint()}")
 
     def cut(self, sequence: int, length: int) -> None:
-        """Forget what a sequence holds past so many tokens."""
+        """Drop what a sequence holds past `length` tokens."""
         self._lib.llama_memory_seq_rm(self._memory, sequence, length, -1)
 
     def copy(self, source: int, target: int, length: int) -> None:
-        """Let an empty sequence begin with the first `length` tokens of another one."""
+        """Begin an empty sequence with the first `length` tokens of another."""
         if self.apart:
             self.write(target, self.read(source))
             self.cut(target, length)
@@ -117,44 +117,44 @@ class Context:
             self._lib.llama_memory_seq_cp(self._memory, source, target, 0, length)
 
     def read(self, sequence: int) -> bytes:
-        """A sequence's keys and values, as llama.cpp writes them."""
+        """A sequence's keys and values, in llama.cpp's format."""
         size = self._lib.llama_state_seq_get_size(self._context, sequence)
         state = bytearray(size)
         into = api.FFI.from_buffer("uint8_t[]", state)
         if self._lib.llama_state_seq_get_data(self._context, into, size, sequence) != size:
-            raise DragonError(f"llama.cpp gave no state: {api.complaint()}")
+            raise DragonError(f"llama.cpp returned no state: {api.complaint()}")
         return bytes(state)
 
     def write(self, sequence: int, state: bytes) -> None:
-        """Fill an empty sequence with what `read` gave. Raises `DragonError` where it cannot."""
+        """Fill an empty sequence with what `read` returned. Raises `DragonError` on failure."""
         data = api.FFI.from_buffer("uint8_t[]", state)
         if not self._lib.llama_state_seq_set_data(self._context, data, len(state), sequence):
             self.cut(sequence, 0)
-            raise NoRoomError(f"llama.cpp took no state: {api.complaint()}")
+            raise NoRoomError(f"llama.cpp rejected a state: {api.complaint()}")
 
     def add_adapter(self, path: Path) -> None:
-        """Load a LoRA adapter beside the weights. Raises `ConfigurationError` when it cannot."""
+        """Load a LoRA adapter for the weights. Raises `ConfigurationError` on failure."""
         adapter = self._lib.llama_adapter_lora_init(self._model, str(path).encode())
         if adapter == api.FFI.NULL:
             raise ConfigurationError(f"llama.cpp cannot load {path}: {api.complaint()}")
         self._adapters = api.FFI.new("adapter_t[]", [adapter])
 
     def adapt(self, wanted: bool) -> None:
-        """Use the adapter from now on, or not; where there is none nothing changes."""
+        """Switch the adapter on or off; without one, do nothing."""
         if self._adapters is not None and wanted != self._adapted:
             scales = api.FFI.new("float[]", [1.0])
             self._lib.llama_set_adapters_lora(self._context, self._adapters, int(wanted), scales)
             self._adapted = wanted
 
     def grow(self) -> bool:
-        """Twice the positions, with all that is in them; False where it has as many as it may."""
+        """Double the positions, keeping the content; False if they are at their limit."""
         if self.positions >= self._most:
             return False
         size = self._lib.llama_state_get_size(self._context)
         state = bytearray(size)
         held = api.FFI.from_buffer("uint8_t[]", state)
         written = self._lib.llama_state_get_data(self._context, held, size)
-        self._lib.llama_free(self._context)  # before the larger one: they need not both fit
+        self._lib.llama_free(self._context)  # before allocating the larger one: both need not fit
         self.positions = min(2 * self.positions, self._most)
         self._context = self._made()
         if self._lib.llama_state_set_data(self._context, held, written) != written:
@@ -195,13 +195,13 @@ class Context:
             if found != wanted:
                 raise ConfigurationError(f"llama.cpp took {name} {found}, not {wanted}")
         if self._lib.llama_n_ctx_seq(context) != self.positions:
-            raise ConfigurationError("llama.cpp shares its cache among sequences another way")
+            raise ConfigurationError("llama.cpp divides its cache among sequences differently")
         self._lib.llama_set_abort_callback(context, api.strlen(), self._stop)
         return context
 
     @contextmanager
     def _watched(self, cancelled: Callable[[], bool]) -> Iterator[None]:
-        """Let a thread ask whether the batch is still wanted; llama.cpp's own never ask Python."""
+        """Poll `cancelled` on a thread of its own, so that llama.cpp's never call Python."""
         if cancelled is never:
             yield
             return
@@ -226,7 +226,7 @@ class NoRoomError(DragonError):
 
 
 class _Batch:
-    """llama.cpp's arrays of a batch, filled anew each time."""
+    """llama.cpp's arrays of a batch, refilled each time."""
 
     def __init__(self) -> None:
         self._ids = api.FFI.new("seq_t[]", BATCH)
@@ -241,7 +241,7 @@ class _Batch:
         self._output = np.frombuffer(api.FFI.buffer(self._wanted), np.int8)
 
     def fill(self, pieces: Sequence[Piece]) -> Any:
-        """A `batch_t` of these pieces, good until the next one."""
+        """A `batch_t` of these pieces, valid until the next call."""
         end = 0
         for piece in pieces:
             start, end = end, end + len(piece.tokens)

@@ -1,5 +1,7 @@
-"""What a `.gguf` file says of its model before its vocabulary begins: neither that nor weights are
-read, so that a folder of large files is looked through at once."""
+"""What a `.gguf` file says about its model before its vocabulary begins.
+
+Neither vocabulary nor weights are read, so a folder of large files is scanned at once.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +17,15 @@ from dragon.localizable import localizable
 _MAGIC = b"GGUF"
 _STRING, _ARRAY = 8, 9
 _SCALARS = dict(zip((*range(8), 10, 11, 12), "BbHhIif?Qqd", strict=True))
-_LONGEST = 1 << 24  # bytes of a string, items of an array: more is damage
+_LONGEST = 1 << 24  # bytes of a string, items of an array: more means damage
 _KV_ITEM = 2  # bytes: llama.cpp keeps keys and values in half precision
 
 
 @dataclass(frozen=True)
 class Header:
-    """Architecture, tokens of context, bytes of keys and values a position.
+    """Architecture, context in tokens, and bytes of keys and values per position.
 
-    `writes` is whether it is a language model that continues a text; `quotes` whether it answers by
-    quotes alone.
+    `writes`: it is a language model that continues a text. `quotes`: it answers by quotes alone.
     """
 
     architecture: str
@@ -35,7 +36,7 @@ class Header:
 
     @classmethod
     def read(cls, path: Path) -> Header:
-        """Raises `ConfigurationError` for what is not a whole head of a `.gguf` file."""
+        """Raises `ConfigurationError` for anything but a complete `.gguf` header."""
         try:
             with path.open("rb") as file:
                 fields = _fields(file)
@@ -59,7 +60,7 @@ class Header:
             architecture=name,
             context=min(MAX_CONTEXT, int(own.get("context_length", 0))),
             kv_bytes=all_heads * width * _KV_ITEM,
-            # An encoder pools what it reads, or attends to what comes later.
+            # An encoder pools what it reads, or attends to later tokens.
             writes=bool(own.get("context_length"))
             and "pooling_type" not in own
             and bool(own.get("attention.causal", True)),
@@ -77,7 +78,7 @@ def _width(own: dict[str, Any]) -> int:
 
 
 def _fields(file: IO[bytes]) -> dict[str, Any]:
-    """Keys and values up to the vocabulary, which stands behind what the architecture says."""
+    """Keys and values up to the vocabulary, which follows the architecture's."""
     if file.read(len(_MAGIC)) != _MAGIC:
         raise ValueError("no .gguf file")
     _version, _tensors, count = _unpack(file, "IQQ")

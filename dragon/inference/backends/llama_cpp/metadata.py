@@ -1,4 +1,4 @@
-"""What a `.gguf` file says of the model and the tokenizer in it."""
+"""What a `.gguf` file says about its model and tokenizer."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from transformers.integrations.gguf import read_gguf_metadata
 from dragon.errors import ConfigurationError
 
 ANSWERS = "dragon.answers"
-"""The key of how the model answers: "quotes", or in words of its own."""
+"""The key that says how the model answers: "quotes", or else in its own words."""
 
 _TOKENS = "tokenizer.ggml.tokens"
 
 
 @dataclass(frozen=True)
 class Metadata:
-    """The length of context it was trained on, tokens with padding, and tokens that end a text.
+    """The context length it was trained on, its number of tokens with padding, and its end tokens.
 
-    `tokenizer` is the text of its `tokenizer.json`, empty where the file does not carry it.
+    `tokenizer` is the text of its `tokenizer.json`, empty if the file does not contain one.
     """
 
     context: int
@@ -34,7 +34,7 @@ class Metadata:
 
     @classmethod
     def read(cls, path: Path) -> Metadata:
-        """Raises `ConfigurationError` for what is not a `.gguf` file of a language model."""
+        """Raises `ConfigurationError` for anything but a `.gguf` file of a language model."""
         try:
             fields, _ = read_gguf_metadata(str(path), (_TOKENS,))
         except (OSError, ValueError, KeyError, IndexError, struct.error) as error:
@@ -42,7 +42,7 @@ class Metadata:
         context = fields.get(f"{fields['general.architecture']}.context_length")
         tokens = fields.get(_TOKENS)
         if context is None or tokens is None:
-            raise ConfigurationError(f"{path} is a .gguf file, but of no language model")
+            raise ConfigurationError(f"{path} is a .gguf file, but not of a language model")
         ends = (fields.get(f"tokenizer.ggml.{name}_token_id") for name in ("eos", "eot", "eom"))
         return cls(
             context=int(context),
@@ -55,19 +55,19 @@ class Metadata:
 
 
 def tokenizer_of(path: Path) -> tuple[PreTrainedTokenizerFast, int]:
-    """The file's tokenizer and chat template, and how many tokens the file has.
+    """The file's tokenizer and chat template, and its number of tokens.
 
-    Raises `ConfigurationError` where there is none.
+    Raises `ConfigurationError` if it has none.
     """
     metadata = Metadata.read(path)
     if not metadata.tokenizer:
         try:
-            # Not `AutoTokenizer`: it reads the file again, eight times as long, for the model's own
-            # class, which may add tokens that the file has not.
+            # Not `AutoTokenizer`: that reads the file again, eight times as long, for the model's
+            # own class, which may add tokens that the file does not have.
             made = PreTrainedTokenizerFast.from_pretrained(str(path.parent), gguf_file=path.name)
             return made, metadata.tokens
         except (OSError, ValueError, KeyError) as error:
-            raise ConfigurationError(f"no tokenizer can be made of {path}: {error}") from error
+            raise ConfigurationError(f"no tokenizer can be made from {path}: {error}") from error
     core = Core.from_str(metadata.tokenizer)
     made = PreTrainedTokenizerFast(tokenizer_object=core)
     names = [core.id_to_token(end) for end in sorted(metadata.ends)]

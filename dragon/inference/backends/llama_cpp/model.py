@@ -1,8 +1,8 @@
 """A model in a `.gguf` file, run by llama.cpp in this process.
 
-A row is a sequence of llama.cpp's cache. All rows that have work share a batch, whatever each has
-to do: a step, several positions to verify, a piece of a prompt. What a text has in common with one
-that is in the cache is copied, not computed.
+A row is a sequence of llama.cpp's cache. All rows with work share a batch, whatever each does: a
+step, several positions to verify, a piece of a prompt. A prefix that is already in the cache is
+copied, not computed.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ from dragon.inference.backends.slots import BLOCK, MAX_CONTEXT, Slots, blocks_of
 
 T = TypeVar("T")
 EXACT_BLOCK = 64
-"""Tokens of a prompt that exact mode computes at once."""
-# Positions that all rows share: one row at full length, or many short ones; and how many at first.
+"""Prompt tokens that exact mode computes at once."""
+# Positions that all rows share, enough for one row at full length or many short ones; and how many
+# there are at first.
 _POSITIONS = 16384
 _AT_FIRST = 2048
 # In exact mode each sequence has its own.
@@ -43,7 +44,7 @@ _AT_FIRST_APART = 512
 
 @dataclass(frozen=True)
 class _Job:
-    """What of a run is to be computed: all up to `end`, with the last `outputs` distributions."""
+    """What to compute of a run: everything up to `end`, with the last `outputs` distributions."""
 
     run: Run
     end: int
@@ -51,12 +52,12 @@ class _Job:
 
 
 class LlamaCpp:
-    """Weights and slots. The engine's thread alone runs it.
+    """Weights and slots. Only the engine's thread runs it.
 
-    With quantised weights the values of a position depend a little on what shares its batch, and on
-    where it lies in the cache. `exact` keeps that from a text: a prompt is computed in blocks of
-    fixed size from its beginning, what follows token by token, and each row alone, in a cache of
-    its own. So a text depends on its tokens only, whatever else is under way or was kept.
+    With quantized weights, the values of a position depend a little on what shares its batch and on
+    where it lies in the cache. `exact` avoids that: a prompt is computed in blocks of fixed size
+    from its beginning, what follows token by token, and each row alone, in a cache of its own. A
+    text then depends only on its tokens, whatever else runs or is kept.
     """
 
     full = True
@@ -71,7 +72,7 @@ class LlamaCpp:
         adapter: Path | None = None,
         exact: bool = False,
     ) -> None:
-        """Load a file. Raises `ConfigurationError` when it cannot be loaded."""
+        """Load a file. Raises `ConfigurationError` on failure."""
         metadata = Metadata.read(path)
         if metadata.tokens < vocab_size:
             raise ConfigurationError(f"{path.name}: the tokenizer has more tokens than the model")
@@ -85,7 +86,7 @@ class LlamaCpp:
         self._threads = threads
         self._lib = api.library()
         self._model = load_weights(path, metadata.tokens)
-        # Slots, and sequences of texts that have ended; where these are apart, each takes memory.
+        # Slots, and sequences kept from finished texts; apart, each takes memory of its own.
         slots, kept = (16, 4) if exact else (32, 32)
         room = BLOCK * blocks_of(max(self.context, _POSITIONS))
         most = BLOCK * blocks_of(self.context) if exact else room
@@ -112,7 +113,7 @@ class LlamaCpp:
 
     @cached_property
     def weights(self) -> str:
-        """Names all that is in the file, and in that of the adapter."""
+        """Identifies the content of the file, and of the adapter's."""
         digests = []
         for path in self._files:
             with path.open("rb") as file:
@@ -133,7 +134,7 @@ class LlamaCpp:
         *,
         cancelled: Callable[[], bool] = never,
     ) -> None:
-        """As `Backend.feed`; what is less than a piece is computed with what follows."""
+        """As `Backend.feed`; less than a whole piece is computed with what follows."""
         jobs = []
         for row in zip(slots, starts, tokens.tolist(), strict=True):
             run = self._placed(*row)
@@ -150,7 +151,7 @@ class LlamaCpp:
         *,
         cancelled: Callable[[], bool] = never,
     ) -> torch.Tensor:
-        """As `Backend.forward`; raises `DragonError` when llama.cpp fails."""
+        """As `Backend.forward`; raises `DragonError` if llama.cpp fails."""
         rows = zip(slots, starts, tokens.tolist(), strict=True)
         jobs = []
         for run in [self._placed(*row) for row in rows]:
@@ -164,21 +165,21 @@ class LlamaCpp:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Names all that the bits of keys and values depend on."""
+        """Identifies everything that the bits of keys and values depend on."""
         machine = api.FFI.string(self._lib.llama_print_system_info()).decode()
         split = EXACT_BLOCK if self._exact else PIECE
         parts = (self.weights, str(api.VERSIONS), machine, str(self._threads), str(split))
         return hashlib.sha256(" ".join(parts).encode()).hexdigest()
 
     def holds(self, slot: int, tokens: Sequence[int]) -> bool:
-        """Whether all that could be written of a text is in the cache already."""
+        """Whether everything that `write` could restore is already in the cache."""
         run = replace(self._runs[slot], tokens=list(tokens))
         return self._store.longest(run, len(tokens))[1] >= self._whole(len(tokens))
 
     def read(self, slot: int, tokens: int) -> State:
         """The keys and values of the first `tokens` tokens that a row was fed, computed now.
 
-        In exact mode those of whole blocks.
+        In exact mode, those of whole blocks only.
         """
         run = self._runs[slot]
         self._compute([_Job(run, self._whole(tokens))], [tokens], never)
@@ -188,9 +189,9 @@ class LlamaCpp:
         return self._written_by.unwrap(self._context.read(run.sequence))
 
     def write(self, slot: int, tokens: Sequence[int], kv: KV | bytes) -> None:
-        """Let a row begin with a text whose keys and values were computed before.
+        """Begin a row with a text whose keys and values were computed before.
 
-        Raises `FrameError` for bytes that no model makes.
+        Raises `FrameError` for bytes that no model computes.
         """
         layout = self._written_by
         kept = layout.check(kv if isinstance(kv, bytes) else kv.pack())
@@ -202,18 +203,18 @@ class LlamaCpp:
         run.held = run.sound = layout.tokens(kept)
 
     def parse(self, data: bytes) -> State:
-        """What `State.dump` made; raises `ValueError` where it is damaged."""
+        """The inverse of `State.dump`; raises `ValueError` if the data is damaged."""
         try:
             return self._written_by.check(data)
         except FrameError as error:
             raise ValueError(str(error)) from error
 
     def kv_bytes(self, tokens: int) -> int:
-        """What keys and values of so many tokens take."""
+        """How many bytes the keys and values of this many tokens take."""
         return tokens * self._written_by.width
 
     def packed_bytes(self, tokens: int) -> int:
-        """What `State.pack` makes of a text of so many tokens."""
+        """How many bytes `State.pack` makes of a text of this many tokens."""
         return self.kv_bytes(self._whole(tokens))
 
     def close(self) -> None:
@@ -227,7 +228,7 @@ class LlamaCpp:
         return self._layout
 
     def _layout_of_states(self) -> Layout | None:
-        """How llama.cpp writes the first sequence, found by having it write one token."""
+        """How llama.cpp lays out the first sequence, found by having it write one token."""
         run = self._store.take(adapted=False)
         self._context.decode([Piece(run.sequence, 0, [0])])
         layout = Layout.of(self._context.read(run.sequence))
@@ -236,7 +237,7 @@ class LlamaCpp:
         return layout
 
     def _whole(self, tokens: int) -> int:
-        """How many of a text's first tokens can be copied to another one."""
+        """How many of a text's first tokens can be copied to another."""
         return tokens - tokens % EXACT_BLOCK if self._exact else tokens
 
     def _placed(self, slot: int, start: int, tokens: Sequence[int]) -> Run:
@@ -254,7 +255,7 @@ class LlamaCpp:
         run.cut(length)
 
     def _end(self, slot: int) -> None:
-        """What a slot holds stays until its room is needed."""
+        """Keep what a slot holds until its room is needed."""
         if run := self._runs.pop(slot, None):
             self._store.keep(run)
 
@@ -272,9 +273,9 @@ class LlamaCpp:
     def _compute(
         self, jobs: Sequence[_Job], starts: Sequence[int], cancelled: Callable[[], bool]
     ) -> list[torch.Tensor]:
-        """Of each job its distributions, float32 [outputs, V].
+        """The distributions of each job, float32 [outputs, V].
 
-        When that fails or is cancelled, the runs hold nothing past their `starts`.
+        On failure or cancellation, the runs hold nothing past their `starts`.
         """
         found: dict[Run, list[torch.Tensor]] = {job.run: [] for job in jobs}
         try:
@@ -295,15 +296,15 @@ class LlamaCpp:
         return [torch.cat(found[job.run]) if job.outputs else torch.empty(0) for job in jobs]
 
     def _note(self, run: Run, piece: Piece) -> None:
-        """A piece is in the cache."""
+        """Record a piece that is now in the cache."""
         run.held += len(piece.tokens)
         if not self._exact or (run.prompt and len(piece.tokens) == EXACT_BLOCK):
             run.sound = run.held
 
     def _batches(self, jobs: Sequence[_Job]) -> Iterator[list[tuple[Run, Piece]]]:
-        """The jobs' pieces, as many in a batch as it takes; in exact mode each alone."""
+        """The jobs' pieces in as few batches as possible; in exact mode one piece per batch."""
         batch: list[tuple[Run, Piece]] = []
-        tokens, outputs = BATCH, OUTPUTS  # that there is room for
+        tokens, outputs = BATCH, OUTPUTS  # room left in the batch
         for job in jobs:
             for whole in self._pieces(job):
                 rest = whole
@@ -319,7 +320,7 @@ class LlamaCpp:
             yield batch
 
     def _pieces(self, job: _Job) -> Iterator[Piece]:
-        """What is to be computed of a job: at once, or in the pieces that exact mode prescribes."""
+        """The pieces to compute of a job: one, or those that exact mode prescribes."""
         run, start = job.run, job.run.held
         size = job.end - start
         if self._exact:
@@ -334,7 +335,7 @@ class LlamaCpp:
             start = end
 
     def _roomy(self, call: Callable[[], T]) -> T:
-        """Call what needs room; texts that have ended make some, and then the cache grows."""
+        """Call what needs room, evicting finished texts and then growing the cache as needed."""
         while True:
             try:
                 return call()
@@ -345,7 +346,7 @@ class LlamaCpp:
 
 
 class _Slots(Slots):
-    """Slots that say when they are given back."""
+    """Slots that report their release."""
 
     def __init__(self, slots: int, context: int, room: int, ended: Callable[[int], None]) -> None:
         super().__init__(slots, context, room)
@@ -359,9 +360,9 @@ class _Slots(Slots):
 
 
 def load_weights(path: Path, tokens: int) -> Any:
-    """The model in a file, of so many tokens.
+    """The model in a file, with its number of tokens.
 
-    Raises `ConfigurationError` when it cannot be loaded, or could not be rolled back.
+    Raises `ConfigurationError` if it cannot be loaded, or cannot be rolled back.
     """
     lib = api.library()
     model = lib.llama_model_load_from_file(str(path).encode(), lib.llama_model_default_params())
@@ -369,8 +370,8 @@ def load_weights(path: Path, tokens: int) -> Any:
         raise ConfigurationError(f"llama.cpp cannot load {path}: {api.complaint()}")
     if lib.llama_model_is_recurrent(model) or lib.llama_model_is_hybrid(model):
         raise ConfigurationError(
-            f"{path.name}: models that cannot go back a token are not supported"
+            f"{path.name}: models that cannot roll back a token are not supported"
         )
     if lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(model)) != tokens:
-        raise ConfigurationError(f"{path.name}: llama.cpp counts its tokens in another way")
+        raise ConfigurationError(f"{path.name}: llama.cpp counts its tokens differently")
     return model

@@ -1,7 +1,7 @@
 """Which tokens are in which sequence, so that nothing is computed twice.
 
-A sequence that nobody needs any more keeps its tokens until their room is needed: a text that
-begins like them, a passage read again or a conversation that goes on, is copied from there.
+A sequence that is no longer used keeps its tokens until their room is needed: a text with the same
+prefix, such as a passage read again or a conversation that continues, is copied from it.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 @dataclass(eq=False)
 class Run:
-    """Tokens of a sequence, of which the first `held` are computed, by weights `adapted` or not.
+    """Tokens of a sequence; the first `held` are computed, with the adapter if `adapted`.
 
-    `sound` of these are as in any text that begins so: where a prompt ended has no part in them.
-    `prompt` is whether the prompt has not ended yet.
+    The first `sound` of these are the same in any text with that prefix: they do not depend on
+    where a prompt ended. `prompt` is whether the prompt is still being fed.
     """
 
     sequence: int
@@ -27,7 +27,7 @@ class Run:
     prompt: bool = True
 
     def cut(self, length: int) -> None:
-        """Be no longer than so many tokens; one cut to nothing begins with a prompt again."""
+        """Truncate to `length` tokens; a run cut to nothing starts with a prompt again."""
         del self.tokens[length:]
         self.held = min(self.held, length)
         self.sound = min(self.sound, length)
@@ -35,9 +35,9 @@ class Run:
 
 
 class PrefixStore:
-    """Runs in use, and those kept of texts that have ended, used longest ago first.
+    """Runs in use, and those kept of finished texts, least recently used first.
 
-    `empty` makes a sequence forget its tokens.
+    `empty` makes a sequence drop its tokens.
     """
 
     def __init__(self, sequences: int, empty: Callable[[int], None]) -> None:
@@ -47,7 +47,7 @@ class PrefixStore:
         self._kept: OrderedDict[Run, None] = OrderedDict()
 
     def take(self, *, adapted: bool) -> Run:
-        """An empty run in a sequence of its own; the one used longest ago makes room for it."""
+        """An empty run in its own sequence, evicting the least recently used one if needed."""
         if not self._unused:
             self.evict()
         run = Run(self._unused.pop(), adapted)
@@ -55,7 +55,7 @@ class PrefixStore:
         return run
 
     def keep(self, run: Run) -> None:
-        """Nobody uses it any more: it stays for texts that begin so."""
+        """Release a run, keeping it for texts with its prefix."""
         self._taken.remove(run)
         self._kept[run] = None
         for each in list(self._kept):
@@ -63,7 +63,7 @@ class PrefixStore:
                 self._drop(each)
 
     def evict(self) -> bool:
-        """Give up the run that was used longest ago; False where none is kept."""
+        """Drop the least recently used run; False if none is kept."""
         if not self._kept:
             return False
         self._drop(next(iter(self._kept)))
@@ -72,12 +72,12 @@ class PrefixStore:
     def longest(self, run: Run, limit: int) -> tuple[Run | None, int]:
         """The run that has most of this one's first `limit` tokens, and how many it has.
 
-        None where none has more than this one itself.
+        None if no run has more than this one itself.
         """
         best, length = None, min(run.held, limit)
         for other in (*self._taken, *self._kept):
             most = min(other.sound, limit)
-            # Looked at closely only where it may be longer than what is found.
+            # Compare only runs that may have more than the best so far.
             if other.adapted != run.adapted or other is run or most <= length:
                 continue
             if other.tokens[:length] == run.tokens[:length]:
@@ -95,7 +95,7 @@ class PrefixStore:
 
 
 def _covers(run: Run, other: Run) -> bool:
-    """Whether all that `other` is good for is in `run` as well."""
+    """Whether everything `other` is kept for is in `run`, too."""
     return (
         run.adapted == other.adapted
         and run.sound >= other.sound
@@ -104,7 +104,7 @@ def _covers(run: Run, other: Run) -> bool:
 
 
 def _common(tokens: Sequence[int], others: Sequence[int], start: int, end: int) -> int:
-    """How many tokens are the same, of the first `end`, where `start` are."""
+    """How many of the first `end` tokens are the same, given that the first `start` are."""
     for place in range(start, end):
         if tokens[place] != others[place]:
             return place

@@ -1,7 +1,7 @@
-"""Keys and values of a row as llama.cpp writes them, and without what it writes around them.
+"""Keys and values of a row without what llama.cpp writes around them.
 
-What is kept on disk or comes over a link is numbers alone: llama.cpp's own reader, which trusts
-what it is given, only ever sees what is made here.
+Only the numbers are kept on disk or cross a link: llama.cpp's own reader, which trusts its input,
+sees nothing but what is built here.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ import numpy as np
 
 from dragon.errors import FrameError
 
-_HALF = 1  # the type of numbers: half precision
+_HALF = 1  # the type code of half precision
 
 
 @dataclass(frozen=True)
 class State:
-    """Keys, then values, of a row's first tokens: of each layer one token after the other, float16.
+    """Keys, then values, of a row's first tokens: per layer one token after another, float16.
 
-    `data` is as the link carries it, and as a file keeps it.
+    `data` is the form used on the link and in files.
     """
 
     data: bytes
 
     def pack(self) -> bytes:
-        """As the link carries it."""
+        """Encoded for the link."""
         return self.data
 
     def dump(self) -> bytes:
-        """As a file keeps it."""
+        """Encoded for a file."""
         return self.data
 
 
@@ -48,7 +48,7 @@ class Layout:
 
     @classmethod
     def of(cls, state: bytes) -> Layout | None:
-        """That of a state of sequence 0; None where llama.cpp writes states in another way."""
+        """The layout of a state of sequence 0; None if llama.cpp uses another format."""
         try:
             streams, tokens = struct.unpack_from("<2I", state, 8)
             place = 16 + 12 * tokens
@@ -68,14 +68,14 @@ class Layout:
 
     @property
     def width(self) -> int:
-        """Bytes that keys and values of a token take."""
+        """Bytes of a token's keys and values."""
         return sum(self.widths)
 
     def unwrap(self, state: bytes) -> State:
-        """The numbers in what llama.cpp has written."""
+        """The numbers in a state that llama.cpp wrote."""
         place = 12
         while (tokens := int(struct.unpack_from("<I", state, place)[0])) == 0:
-            place += 4  # of other sequences, where each has a cache of its own
+            place += 4  # other sequences, if each has its own cache
         place += 4 + 12 * tokens + len(self.between)
         parts = []
         for width in self.widths:
@@ -85,7 +85,7 @@ class Layout:
         return State(b"".join(parts))
 
     def wrap(self, kept: State) -> bytes:
-        """As llama.cpp reads it."""
+        """The state for llama.cpp to read."""
         tokens = self.tokens(kept)
         parts = [self.before, struct.pack("<2I", self.streams, tokens)]
         parts += [struct.pack("<3I", position, 1, 0) for position in range(tokens)]
@@ -99,13 +99,13 @@ class Layout:
         return b"".join(parts)
 
     def tokens(self, kept: State) -> int:
-        """How many tokens it is of."""
+        """The number of tokens in a state."""
         return len(kept.data) // self.width
 
     def check(self, data: bytes) -> State:
-        """A state that came from elsewhere; raises `FrameError` for what no model makes.
+        """Validate a state from elsewhere; raises `FrameError` for what no model computes.
 
-        A NaN would outlive its answer in the cache: even where it is masked, 0 times it is a NaN.
+        A NaN would outlive its answer in the cache: even if it is masked, 0 times NaN is NaN.
         """
         if len(data) % self.width or not np.isfinite(np.frombuffer(data, np.float16)).all():
             raise FrameError("document KV must be whole and finite")

@@ -1,4 +1,4 @@
-"""A completion that a model server streams: what it says of one position after another."""
+"""A completion that a model server streams: what it says about one position after another."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from dragon.localizable import localizable
 log = logging.getLogger(__name__)
 
 AHEAD = 64
-"""Tokens a request asks for: as far as a side drafts ahead."""
+"""Tokens per request: as far as a side drafts ahead."""
 _PATIENCE_S = 5.0
-# A server that does not notice that nobody listens is left to itself after so long.
+# A server that does not notice the client's leaving is abandoned after this long.
 _LEAVING_S = 1.0
 _DATA = b"data:"
 
 
 class Continuation:
-    """What a server writes behind `prompt`, read by a thread of its own.
+    """What a server writes after `prompt`, read on its own thread.
 
-    `changed` is notified of every position and of the end; what other threads read here they read
-    while they hold it. A broken connection or a busy server is asked again for some seconds, with
-    the text as far as it has come. `spelled` asks for one position that the server would not tell.
-    Where a text has one place at the server, it begins once the stream `after` has left that.
+    `changed` is notified of every position and of the end; other threads must hold it to read from
+    here. After a broken connection or from a busy server, it asks again for some seconds, with the
+    text so far. `spelled` asks for one position that the server would not report. If a text has one
+    place at the server, it begins once the stream `after` has left that place.
     """
 
     def __init__(
@@ -67,9 +67,9 @@ class Continuation:
         threading.Thread(target=self._run, name="model server", daemon=True).start()
 
     def follows(self, text: Sequence[int], end: int) -> bool:
-        """Whether `text[:end]`, which begins with the prompt, is what it has written or told of.
+        """Whether `text[:end]`, which begins with the prompt, matches what it has written.
 
-        What comes behind it is then there, or is what it writes next.
+        The position after it is then already here, or comes next.
         """
         count = end - len(self.prompt)
         if count < 0 or count > len(self.positions) or (self.ended and self.at(end) is None):
@@ -78,12 +78,12 @@ class Continuation:
         return drawn == list(text[len(self.prompt) : end])
 
     def at(self, end: int) -> Position | None:
-        """What it says behind the text of `end` tokens, if it has come so far."""
+        """The position after the text's first `end` tokens, if it is here yet."""
         count = end - len(self.prompt)
         return self.positions[count] if count < len(self.positions) else None
 
     def cancel(self) -> None:
-        """Hang up; the server notices with the next token it writes."""
+        """Hang up; the server notices at the next token it writes."""
         self._cancelled.set()
         with self._changed:
             if self._exchange is not None and self._dialect.one_place:
@@ -92,7 +92,7 @@ class Continuation:
                 self._exchange.hang_up()
 
     def leave(self) -> None:
-        """Wait until a cancelled one is gone from the server, but not for long."""
+        """Wait briefly until a cancelled stream has left the server."""
         if not self._gone.wait(_LEAVING_S) and self._exchange is not None:
             self._exchange.hang_up()
 
@@ -113,7 +113,7 @@ class Continuation:
             self._changed.notify_all()
 
     def _read_all(self) -> None:
-        """Read to the end, with as many requests as that takes."""
+        """Read to the end, in as many requests as needed."""
         if self._after is not None:
             self._after.leave()
             self._after = None
@@ -133,7 +133,7 @@ class Continuation:
                 self._cancelled.wait(patience.next(error))
 
     def _read(self) -> None:
-        """One request, for what is not there yet."""
+        """Make one request, for what is not here yet."""
         before = len(self.positions)
         drawn = [position.drawn for position in self.positions]
         text = [*self.prompt, *(token for token in drawn if token is not None)]
@@ -150,7 +150,7 @@ class Continuation:
                 if self._cancelled.is_set():
                     return
                 self._exchange = exchange
-            exchange.socket.settimeout(None)  # whoever waits for a position looks at the clock
+            exchange.socket.settimeout(None)  # whoever waits for a position checks the time
             response = self._endpoint.send(exchange, "POST", self._dialect.path, body)
             try:
                 self._take_all(response, before)
@@ -160,7 +160,7 @@ class Continuation:
             exchange.connection.close()
 
     def _take_all(self, response: http.client.HTTPResponse, before: int) -> None:
-        """The events of a response, up to its last."""
+        """Read the events of a response, up to its last."""
         for line in response:
             if self._cancelled.is_set():
                 self._leave(response)

@@ -1,4 +1,4 @@
-"""How to ask a model server to go on with a text, and what it says of each position."""
+"""How to ask a model server to continue a text, and how it reports each position."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from dragon.localizable import localizable
 
 @dataclass(frozen=True)
 class Position:
-    """The likeliest tokens of a position with their log-probabilities, and the one drawn there.
+    """The likeliest tokens of a position with their log-probabilities, and the token drawn there.
 
-    The one drawn is None where the server does not say clearly which it was.
+    `drawn` is None if the server does not say clearly which token it was.
     """
 
     tokens: list[int]
@@ -24,16 +24,16 @@ class Position:
 
 
 class UntoldError(Exception):
-    """The server drew a token without saying which, and went on."""
+    """The server drew a token without saying which, and continued."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect(ABC):
     """A server's way to complete texts.
 
-    It names so many likeliest tokens, of texts of at most `context` tokens, and writes `slots`
-    texts at once. `one_place`: what it computed of a text it has only where that is written, so
-    that it has to have stopped there before it goes on with another.
+    It names the `likeliest` tokens, of texts of at most `context` tokens, and writes `slots` texts
+    at once. `one_place`: the server has what it computed for a text only in the place where it
+    writes it, so it must stop there before it continues elsewhere.
     """
 
     path: ClassVar[str]
@@ -45,21 +45,20 @@ class Dialect(ABC):
 
     @abstractmethod
     def body(self, tokens: Sequence[int], ahead: int) -> dict[str, Any]:
-        """A request for the `ahead` tokens after a text, as a stream.
+        """The body of a request that streams the `ahead` tokens after a text.
 
         Raises `ModelServerError` for a text that cannot be sent.
         """
 
     def spelled(self, tokens: Sequence[int]) -> dict[str, Any] | None:
-        """One for a position whose likeliest tokens the server kept to itself, if there is one."""
+        """A body that makes the server report a position it withheld; None if there is none."""
         return None
 
     @abstractmethod
     def positions(self, event: dict[str, Any], told: int) -> tuple[list[Position], bool]:
-        """What an event of the stream says behind `told` positions, and whether it is the last.
+        """The positions in a stream's event after `told` earlier ones, and whether it is the last.
 
-        Raises `UntoldError`, and `LookupError`, `TypeError` or `ValueError` for what is no such
-        event.
+        Raises `UntoldError`, and `LookupError`, `TypeError` or `ValueError` for a malformed event.
         """
 
 

@@ -1,4 +1,4 @@
-"""What a model server speaks, found out by asking it."""
+"""Detects what a model server speaks by asking it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from dragon.inference.tokenizer import Tokenizer
 
 log = logging.getLogger(__name__)
 
-# A server that still loads its model is busy for so long.
+# How long a server may be busy loading its model.
 _LOADING_S = 60.0
-# Likeliest tokens that are asked for, until a server gives as many.
+# Numbers of likeliest tokens to ask for, until a server grants one.
 _LIKELIEST = (256, 100, 20, 5)
-_CONTEXT = 4096  # of a server that does not say
+_CONTEXT = 4096  # of a server that does not report it
 _INSTEAD = (
     "serve the model with llama-server or vLLM, or set DRAGON_MODEL to its .gguf file (those of "
     "Ollama and LM Studio are on the disk)"
@@ -32,9 +32,9 @@ _SAMPLE = "The quick brown fox jumps over the lazy dog, and"
 
 
 def find(endpoint: Endpoint, tokenizer: Tokenizer, name: str | None) -> Dialect:
-    """How the server at `endpoint` is asked; `name` is its model where it has several.
+    """How to ask the server at `endpoint`; `name` is its model if it has several.
 
-    Raises `ConfigurationError` for what is no server of use here, with what to change.
+    Raises `ConfigurationError`, saying what to change, for a server that cannot be used.
     """
     try:
         dialect = _find(endpoint, tokenizer, name)
@@ -114,7 +114,7 @@ def _llama_server(endpoint: Endpoint, tokenizer: Tokenizer, model: Any) -> Diale
         raise _other_vocabulary(endpoint, model["id"])
     dialect = LlamaServer(
         model=model["id"],
-        # One token of it is for what is written.
+        # One token of it is for the completion.
         context=properties["default_generation_settings"]["n_ctx"] - 1,
         slots=properties["total_slots"],
         letter=tokenizer.encode("a")[0],
@@ -153,7 +153,7 @@ def _openai_style(
                 refused = error
                 continue
             if (reply.get("usage") or {}).get("prompt_tokens", len(sample)) != len(sample):
-                break  # it took the ids for something else
+                break  # it did not read the ids as tokens
             return _checked(endpoint, dialect, reply, asked, checked=checked)
     raise ConfigurationError(
         f"DRAGON_MODEL: the model server at {endpoint.url} does not complete a text as it is: "
@@ -164,7 +164,7 @@ def _openai_style(
 def _checked(
     endpoint: Endpoint, dialect: OpenAIStyle, reply: Any, asked: dict[str, Any], *, checked: bool
 ) -> OpenAIStyle:
-    """The dialect with as many likeliest tokens as came, its vocabulary known to be the same."""
+    """The dialect, once the server is known to name the likeliest tokens of the same vocabulary."""
     choice = reply["choices"][0]
     if not (choice.get("logprobs") or {}).get("top_logprobs"):
         raise ConfigurationError(
@@ -180,7 +180,7 @@ def _checked(
         )
     same = not by_text or vocabulary.known(dialect.tokenizer, names)
     if same and not checked and dialect.takes_ids:
-        # What it reads in these token ids is what it reads in their text.
+        # It must read these token ids as it reads their text.
         text = dialect.tokenizer.text_of(asked["prompt"])
         again = endpoint.ask("POST", dialect.path, {**asked, "prompt": text})
         said = again["choices"][0]["logprobs"]["top_logprobs"][0]

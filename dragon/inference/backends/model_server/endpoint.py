@@ -1,4 +1,4 @@
-"""HTTP to a model server: one connection a request, which another thread can end."""
+"""HTTP to a model server: one connection per request, which another thread can end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class LostError(ModelServerError):
 
 
 class BusyError(ModelServerError):
-    """The server asks to come back later, in so many seconds if it says so."""
+    """The server asks to retry later, after `seconds` if it says so."""
 
     def __init__(self, message: str, seconds: float | None) -> None:
         super().__init__(message)
@@ -39,7 +39,7 @@ class BusyError(ModelServerError):
 
 
 class RefusedError(ModelServerError):
-    """The server does not take the request; `status` is that of HTTP."""
+    """The server rejects the request; `status` is the HTTP status."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
@@ -47,16 +47,16 @@ class RefusedError(ModelServerError):
 
 
 class Patience:
-    """Waits between attempts, which double, for at most so many seconds in all."""
+    """Doubling waits between attempts, for at most `seconds` in all."""
 
     def __init__(self, seconds: float) -> None:
         self._left = seconds
         self._wait = _FIRST_WAIT_S
 
     def next(self, error: LostError | BusyError) -> float:
-        """How long to wait before the next attempt. Raises `error` when that is too long."""
+        """How long to wait before the next attempt. Raises `error` if that is too long."""
         asked = error.seconds if isinstance(error, BusyError) else None
-        # Those who were turned away together do not come back together.
+        # Clients that were turned away together should not return together.
         wait = max(asked or 0.0, self._wait * random.uniform(0.8, 1.2))
         if wait > self._left:
             raise error
@@ -67,19 +67,19 @@ class Patience:
 
 @dataclass
 class Exchange:
-    """A request under way, which another thread can end."""
+    """A request in progress, which another thread can end."""
 
     connection: http.client.HTTPConnection
     socket: socket.socket
 
     def hang_up(self) -> None:
-        """End it: whoever reads from it is woken."""
+        """End it, waking whoever reads from it."""
         with suppress(OSError):  # the server has hung up already
             self.socket.shutdown(socket.SHUT_RDWR)
 
     def want_no_more(self) -> None:
-        """Have the server hang up, which it does once it has noticed; that ends reading."""
-        if isinstance(self.socket, ssl.SSLSocket):  # which cannot be closed by half
+        """Make the server hang up, which it does once it notices; that ends reading."""
+        if isinstance(self.socket, ssl.SSLSocket):  # TLS cannot be half-closed
             self.hang_up()
         with suppress(OSError):
             self.socket.shutdown(socket.SHUT_WR)
@@ -94,11 +94,11 @@ class Endpoint:
         parts = urlsplit(self.url)
         self._host, self._port, self._base = parts.hostname or "", parts.port, parts.path
         self.private = parts.scheme == "https" or is_loopback(self._host)
-        """Whether nobody on the way reads along."""
+        """Whether nobody in between can read the traffic."""
         self._context = ssl.create_default_context() if parts.scheme == "https" else None
 
     def connect(self, timeout: float = _CONNECT_S) -> Exchange:
-        """A connection. Raises `LostError`."""
+        """Open a connection. Raises `LostError`."""
         connection = (
             http.client.HTTPConnection(self._host, self._port, timeout=timeout)
             if self._context is None
@@ -120,7 +120,7 @@ class Endpoint:
     def send(
         self, exchange: Exchange, method: str, path: str, body: Any = None
     ) -> http.client.HTTPResponse:
-        """The response to a request, its body not yet read; one status alone is not an error: 200.
+        """Send a request; its response with the body unread. Any status but 200 is an error.
 
         Raises `LostError`, `BusyError` and `RefusedError`.
         """
@@ -159,7 +159,7 @@ class Endpoint:
         )
 
     def ask(self, method: str, path: str, body: Any = None, *, patience: float = 0.0) -> Any:
-        """The JSON of a reply; a busy server is asked again for so many seconds.
+        """The JSON of a reply; a busy server is retried for `patience` seconds.
 
         Raises `LostError`, `BusyError` and `RefusedError`.
         """
@@ -179,7 +179,7 @@ class Endpoint:
                 exchange.connection.close()
 
     def alive(self) -> bool:
-        """Whether it answers at all, however busy it is with computing."""
+        """Whether the server answers at all, however busy it is."""
         try:
             exchange = self.connect(_ALIVE_S)
         except LostError:
@@ -196,7 +196,7 @@ class Endpoint:
 
 
 def lost(error: Exception) -> LostError:
-    """That a connection broke, in a sentence."""
+    """The error for a broken connection."""
     return LostError(
         localizable(
             "server.lost",
@@ -207,7 +207,7 @@ def lost(error: Exception) -> LostError:
 
 
 def _reason(body: bytes) -> str:
-    """What a server says is wrong, in the shapes that servers use."""
+    """The reason a server gives, in any of the usual shapes."""
     try:
         said = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -220,6 +220,6 @@ def _reason(body: bytes) -> str:
 
 
 def _seconds(headers: Message) -> float | None:
-    """What `Retry-After` asks for, in seconds; a date is left out of account."""
+    """The seconds of `Retry-After`; a date is ignored."""
     asked: str = headers.get("Retry-After", "")
     return float(asked) if asked.isascii() and asked.replace(".", "", 1).isdigit() else None

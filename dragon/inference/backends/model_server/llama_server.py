@@ -14,12 +14,12 @@ from dragon.inference.backends.model_server.dialect import (
 )
 
 LIKELIEST = 256
-"""As many as in process: they hold 98 % of nearly every distribution, as much as the wire does."""
+"""They hold 98 % of nearly every distribution, as much as the wire form does."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LlamaServer(Dialect):
-    """`letter` is the token of a letter, which is whole by itself."""
+    """`letter` is the token of a letter, which is a whole character."""
 
     path = "/completion"
     one_place = True
@@ -33,8 +33,8 @@ class LlamaServer(Dialect):
             "model": self.model,
             "n_predict": ahead,
             "n_probs": self.likeliest,
-            # What it draws is what is drafted most often: the likeliest token. What it says of a
-            # position is said before anything is cut off.
+            # It draws the likeliest token, the one most often drafted. The probabilities it reports
+            # are those before anything is cut off.
             "temperature": 0,
             "cache_prompt": True,
             "return_tokens": True,
@@ -44,8 +44,8 @@ class LlamaServer(Dialect):
     def spelled(self, tokens: Sequence[int]) -> dict[str, Any] | None:
         """As `Dialect.spelled`.
 
-        Of a token that is half a character it tells nothing. So it is made to say a letter; these
-        probabilities are those without the bias.
+        The server reports nothing for a token that is part of a character. So it is forced to write
+        a letter; the probabilities are those without the bias.
         """
         return {**self.body(tokens, 1), "logit_bias": [[self.letter, 1e6]]}
 

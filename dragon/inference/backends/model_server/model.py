@@ -1,8 +1,8 @@
-"""A model that a server runs: its likeliest tokens, as it streams them.
+"""A model that a server runs: its likeliest tokens, as the server streams them.
 
 A row is a list of tokens here. While the engine's text is what the server's stream has written, a
-step takes from the stream what has come of it, and asks for nothing. Where the text is another, at
-a correction, the stream is begun anew there; the server still has what it computed up to there.
+step takes its positions from the stream and sends no request. If the text differs, after a
+correction, a new stream begins there; the server still has what it computed up to that point.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from dragon.inference.backends.slots import Slots
 from dragon.inference.tokenizer import Tokenizer
 from dragon.localizable import localizable
 
-# Rows of an answer, where the server has fewer slots; more answers than it has slots wait.
+# Rows of an answer if the server has fewer slots; answers beyond the server's slots wait.
 _LEAST_SLOTS = 4
-# How often a step looks whether it is still wanted.
+# How often a step checks whether it is still wanted.
 _LOOK_S = 0.05
-# After so long without a token the server is asked whether it is there.
+# After this long without a token, check whether the server is still there.
 SILENCE_S = 10.0
-# It may be there, and be busy with a long prompt or with others.
+# It may be there, but busy with a long prompt or with other requests.
 _LONGEST_S = 300.0
 
 
 class Row:
-    """One text, the stream that goes on with it, and the one that did before."""
+    """One text, the stream that continues it, and the previous stream."""
 
     def __init__(self) -> None:
         self.text: list[int] = []
@@ -42,7 +42,7 @@ class Row:
         self.before: Continuation | None = None
 
     def write(self, start: int, tokens: Sequence[int]) -> None:
-        """Go on with these tokens behind the first `start`."""
+        """Continue with these tokens after the first `start`."""
         self.text[start:] = tokens
         if self.stream is not None:
             begun = self.stream.prompt[start:]
@@ -50,14 +50,14 @@ class Row:
                 self.end()
 
     def end(self) -> None:
-        """Go on with no stream."""
+        """Cancel the stream."""
         if self.stream is not None:
             self.stream.cancel()
             self.before, self.stream = self.stream, None
 
 
 class RowSlots(Slots):
-    """Slots whose streams end with them."""
+    """Slots that end their rows' streams on release."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
         super().__init__(len(rows))
@@ -71,7 +71,7 @@ class RowSlots(Slots):
 
 
 class ModelServer:
-    """Slots of a server. The engine's thread alone runs it."""
+    """A server's slots. Only the engine's thread runs it."""
 
     full = False
     parallel = False
@@ -81,7 +81,7 @@ class ModelServer:
     def __init__(
         self, url: str, tokenizer: Tokenizer, *, key: str | None = None, name: str | None = None
     ) -> None:
-        """Find out what the server speaks. Raises `ConfigurationError` as `discovery.find` does."""
+        """Detect what the server speaks. Raises `ConfigurationError` as `discovery.find` does."""
         self._endpoint = Endpoint(url, key)
         self._dialect = discovery.find(self._endpoint, tokenizer, name)
         self.name = self._dialect.model.rpartition("/")[2].removesuffix(".gguf")
@@ -94,11 +94,11 @@ class ModelServer:
 
     @property
     def weights(self) -> str:
-        """Names the model as the server does, which tells no more of it."""
+        """The server's name of the model, which says no more about it."""
         return self._dialect.model
 
     def begin(self, slots: Sequence[int], *, adapted: bool) -> None:
-        """Nothing: the server's model is as it is."""
+        """Do nothing: the server's model is fixed."""
 
     def feed(
         self,
@@ -108,7 +108,7 @@ class ModelServer:
         *,
         cancelled: Callable[[], bool] = never,
     ) -> None:
-        """As `Backend.feed`; the server reads them with those that follow."""
+        """As `Backend.feed`; the server reads these tokens with those that follow."""
         for slot, start, row in zip(slots, starts, tokens.tolist(), strict=True):
             self._rows[slot].write(start, row)
 
@@ -121,7 +121,7 @@ class ModelServer:
         *,
         cancelled: Callable[[], bool] = never,
     ) -> torch.Tensor:
-        """As `Backend.forward`; raises `ModelServerError` when the server fails."""
+        """As `Backend.forward`; raises `ModelServerError` if the server fails."""
         logits = torch.full((len(slots), outputs, self.vocab_size), -torch.inf)
         length = tokens.shape[1]
         for slot, start, row in zip(slots, starts, tokens.tolist(), strict=True):
@@ -145,7 +145,7 @@ class ModelServer:
             row.end()
 
     def _follow(self, slot: int, end: int, *, spelled: bool = False) -> None:
-        """See to it that a stream goes on with a row's first `end` tokens."""
+        """Ensure that a stream continues a row's first `end` tokens."""
         row = self._rows[slot]
         if row.stream is not None:
             with self._changed:
@@ -162,7 +162,7 @@ class ModelServer:
         )
 
     def _wait(self, slot: int, end: int, cancelled: Callable[[], bool]) -> Position:
-        """What the row's stream says behind the first `end` tokens, once it does."""
+        """Wait for the stream's position after the row's first `end` tokens."""
         began = time.monotonic()
         asked = began
         while True:
@@ -189,7 +189,7 @@ class ModelServer:
                     )
 
     def _name(self, position: Position, logits: torch.Tensor) -> None:
-        """Fill in the logits, float32 [V], of the tokens that are named; a model may be padded."""
+        """Fill in the logits, float32 [V], of the named tokens; a padded model may name others."""
         named = zip(position.tokens, position.logprobs, strict=True)
         known = {token: value for token, value in named if 0 <= token < self.vocab_size}
         if not known:
@@ -197,11 +197,11 @@ class ModelServer:
         logits[list(known)] = torch.tensor(list(known.values()))
 
     def _begin_anew(self, stream: Continuation, slot: int, end: int) -> None:
-        """Have another stream go on where one ended; raises `ModelServerError` if none does."""
+        """Continue with another stream after one ended; raises `ModelServerError` if none can."""
         if not stream.positions:
             said = not stream.spelled and self._dialect.spelled(stream.prompt) is not None
             if not said:
-                raise ModelServerError("the model server says nothing of the next token")
+                raise ModelServerError("the model server reports nothing about the next token")
             self._follow(slot, end, spelled=True)
         else:
             self._follow(slot, end)

@@ -1,4 +1,4 @@
-"""`/v1/completions` as OpenAI had it: vLLM, SGLang, Ray Serve LLM and others."""
+"""`/v1/completions` as OpenAI defined it: vLLM, SGLang, Ray Serve LLM and others."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ NUMBERED = "token_id:"
 
 @dataclass(frozen=True, kw_only=True)
 class OpenAIStyle(Dialect):
-    """`takes_ids`: prompts are token ids, else text that is cut into the same tokens again.
+    """`takes_ids`: prompts are token ids, else text that is tokenized into the same tokens.
 
-    Names of tokens are ids, or else text, of which a token that shares its text has none.
+    Names of tokens are ids, or else their text; a token that shares its text has no name.
     """
 
     path = "/v1/completions"
@@ -34,11 +34,11 @@ class OpenAIStyle(Dialect):
             "prompt": list(tokens) if self.takes_ids else self._text(tokens),
             "max_tokens": min(ahead, self.context + 1 - len(tokens)),
             "logprobs": self.likeliest,
-            # What it draws is what is drafted most often: the likeliest token.
+            # It draws the likeliest token, the one most often drafted.
             "temperature": 0,
             "stream": True,
-            # Of vLLM and SGLang; others do not read them. The end of a text is a token like others,
-            # which may be corrected.
+            # For vLLM and SGLang; others ignore these. An end token is a token like others, which
+            # may be corrected.
             "return_token_ids": True,
             "return_tokens_as_token_ids": True,
             "ignore_eos": True,
@@ -47,7 +47,7 @@ class OpenAIStyle(Dialect):
     def positions(self, event: dict[str, Any], told: int) -> tuple[list[Position], bool]:
         """As `Dialect.positions`."""
         raise_failed(event)
-        if not event["choices"]:  # counts of tokens, at the end
+        if not event["choices"]:  # token counts, at the end
             return [], False
         choice = event["choices"][0]
         ended = choice.get("finish_reason") is not None
@@ -61,7 +61,7 @@ class OpenAIStyle(Dialect):
         return [self._position(*each) for each in zip(likeliest, drawn, strict=True)], ended
 
     def token(self, name: str) -> int | None:
-        """The token that a server's name of it stands for; None if there is no one such token."""
+        """The token that a server's name stands for; None if there is no unique one."""
         if name.startswith(NUMBERED):
             return int(name.removeprefix(NUMBERED))
         return self.tokenizer.by_text.get(name)

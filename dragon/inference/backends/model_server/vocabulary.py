@@ -12,7 +12,7 @@ _ALIKE = 0.9
 
 
 def same(endpoint: Endpoint, tokenizer: Tokenizer, model: str) -> bool | None:
-    """Whether the server puts tokens into the same words; None where it does not offer that.
+    """Whether the server decodes tokens to the same words; None if it cannot decode.
 
     Raises `LostError`, `BusyError` and `RefusedError`.
     """
@@ -25,7 +25,7 @@ def same(endpoint: Endpoint, tokenizer: Tokenizer, model: str) -> bool | None:
     try:
         reply = endpoint.ask("POST", "/detokenize", {"tokens": sampled, "model": model})
     except RefusedError as error:
-        if error.status in (400, 422, 500):  # a token that it does not have
+        if error.status in (400, 422, 500):  # it lacks a token
             return False
         if error.status in (404, 405, 501):
             return None
@@ -37,11 +37,11 @@ def same(endpoint: Endpoint, tokenizer: Tokenizer, model: str) -> bool | None:
 
 
 def known(tokenizer: Tokenizer, names: Collection[str]) -> bool:
-    """Whether texts that a server names tokens by are texts of the tokenizer's tokens."""
+    """Whether a server's names of tokens are texts of the tokenizer's tokens."""
     whole = [name for name in names if "\ufffd" not in name]
     return bool(whole) and alike(whole, tokenizer.by_text)
 
 
 def alike(names: Collection[str], others: Collection[str]) -> bool:
-    """Whether nearly all of these are among the others, though the last may be close to more."""
+    """Whether nearly all names are among the others: near ties may differ at the end."""
     return sum(name in others for name in names) >= _ALIKE * len(names)

@@ -1,6 +1,6 @@
-"""Attention over slots: each run of rows by itself, over keys and values where they lie.
+"""Attention over slots: one call per run of rows, over keys and values where they lie.
 
-To copy them side by side first would take longer than the rest of a step, where texts are long.
+Copying them side by side first would take longer than the rest of a step if texts are long.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ def attend(
     attention_mask: torch.Tensor | None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Of queries [B, heads, Q, dim] over all that is stored: [B, Q, heads, dim].
+    """Attention of queries [B, heads, Q, dim] over all that is stored: [B, Q, heads, dim].
 
-    Raises `ConfigurationError` where a bias belongs to positions: these differ from slot to slot.
+    Raises `ConfigurationError` for a position bias: positions differ from slot to slot.
     """
     if options.get("position_bias") is not None:
         raise ConfigurationError("models with a position bias in attention are not supported")
-    # The CPU's kernel gives heads that share keys and values the same ones; `transformers` copies
-    # them for each head where queries are several.
+    # The CPU's kernel supports heads that share keys and values; `transformers` copies these for
+    # each head if there are several queries.
     shares = query.device.type == "cpu" and query.shape[2] > 1
     call = _shared if shares else sdpa_attention_forward
     parts = [

@@ -1,8 +1,8 @@
-"""KV cache in slots: a row of keys and values a slot, addressed by position.
+"""KV cache in slots: a row of keys and values per slot, addressed by position.
 
-A batch names a slot and positions for each of its rows, so rows of different generations and
-lengths share one forward, and rolling back is forgetting a length: what lies beyond a row's own
-positions is masked, and overwritten when the row comes there again.
+A batch gives a slot and positions for each of its rows, so rows of different generations and
+lengths share one forward, and rolling back means forgetting a length: what lies beyond a row's own
+positions is masked, and overwritten when the row gets there again.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from dragon.errors import FrameError
 from dragon.inference.backends.slots import Slots
 from dragon.inference.backends.torch.memory import Layout, layout
 
-# What a call of attention costs, in tokens of a row read by one thread: measured on a CPU, and only
-# a bound elsewhere, for what a short row reads beside a long one.
+# The cost of a call of attention, in tokens of a row read by one thread: measured on a CPU,
+# elsewhere only a bound on what a short row reads because of a longer one.
 _CALL = 256
 _GROUP = 16
 
 
 @dataclass(frozen=True)
 class Run:
-    """Rows whose slots are side by side and that are about as long: their attention is one call.
+    """Rows in adjacent slots and of similar length: their attention is one call.
 
     `where` are the parts of memory they lie in, as `Layout.where` says. `mask` [rows, 1, Q, T] is 0
     where a query may see a key of its slot, else -inf.
@@ -47,7 +47,7 @@ class Run:
         return self.mask.shape[-1]
 
     def read(self, stored: torch.Tensor) -> torch.Tensor:
-        """What is stored [parts, size, heads, dim] for these rows, [rows, heads, T, dim]."""
+        """What is stored [parts, size, heads, dim] for these rows, as [rows, heads, T, dim]."""
         return _read(stored, self.where, self.length)
 
 
@@ -62,8 +62,9 @@ def _read(stored: torch.Tensor, where: slice | torch.Tensor, length: int) -> tor
 class Batch:
     """Where the rows of one forward live: at `positions` int64 [B, Q] of their slots.
 
-    `places` int64 [B Q] are these in memory, one part after the other. `length` tokens has the
-    longest row, new ones included. `cancelled` says whether the forward is no longer wanted.
+    `places` int64 [B Q] are these positions in memory, counted over all parts. `length` is the
+    number of tokens of the longest row, new ones included. `cancelled` says whether the forward is
+    no longer wanted.
     """
 
     positions: torch.Tensor
@@ -104,14 +105,14 @@ class Batch:
 
 
 def _groups(lengths: Sequence[int]) -> list[int]:
-    """Where groups of rows begin, and the end: what is read and the calls cost least together.
+    """Boundaries of the row groups that minimise the cost of reading and calls together.
 
-    All rows of a group are read as far as the longest of them, a row or more by each thread. Where
-    slots lie has no part in this: a sum's bits depend on how far a row is read.
+    All rows of a group are read as far as the longest of them, one or more rows per thread. The
+    slots' order plays no part: a sum's bits depend on how far a row is read.
     """
     threads = torch.get_num_threads()
-    most = max(_GROUP, threads)  # rows, so that this is quick for many
-    best = [(0, 0)]  # of the first rows: their cost, and where their last group begins
+    most = max(_GROUP, threads)  # bounds the search
+    best = [(0, 0)]  # per number of first rows: their cost, and where their last group begins
     for end in range(1, len(lengths) + 1):
         longest, costs = 0, []
         for start in range(end - 1, max(-1, end - 1 - most), -1):
@@ -125,30 +126,30 @@ def _groups(lengths: Sequence[int]) -> list[int]:
     return cuts[::-1]
 
 
-# Of the forward under way: not every model hands its arguments down to its attention.
+# The forward in progress; not every model passes its arguments down to its attention.
 BATCH: ContextVar[Batch] = ContextVar("batch")
 
 
 @dataclass(frozen=True)
 class KV:
-    """Keys and values of the tokens a row begins with, each [layers, heads, tokens, dim]."""
+    """Keys and values of a row's first tokens, each [layers, heads, tokens, dim]."""
 
     keys: torch.Tensor
     values: torch.Tensor
 
     def pack(self) -> bytes:
-        """As the link carries it: keys, then values, bfloat16, little-endian."""
+        """Encoded for the link: keys, then values, bfloat16, little-endian."""
         both = torch.stack([self.keys, self.values]).to(torch.bfloat16)
         return both.view(torch.uint8).numpy().tobytes()
 
     def dump(self) -> bytes:
-        """As a file keeps it, to the bit."""
+        """Encoded for a file, bit-exact."""
         data: bytes = save({"keys": self.keys.contiguous(), "values": self.values.contiguous()})
         return data
 
     @classmethod
     def load(cls, data: bytes) -> KV:
-        """What `dump` made; raises `ValueError` where it is damaged."""
+        """The inverse of `dump`; raises `ValueError` if the data is damaged."""
         try:
             tensors = load(data)
             return cls(tensors["keys"], tensors["values"])
@@ -157,9 +158,9 @@ class KV:
 
     @classmethod
     def unpack(cls, data: bytes, layers: int, heads: int, dim: int) -> KV:
-        """What `pack` made of a model of this shape; raises `FrameError` for what no model makes.
+        """The inverse of `pack` for a model of this shape; raises `FrameError` for impossible data.
 
-        A NaN would outlive its answer in the slot: even where it is masked, 0 times it is a NaN.
+        A NaN would outlive its answer in the slot: even if it is masked, 0 times NaN is NaN.
         """
         both = torch.frombuffer(bytearray(data), dtype=torch.bfloat16)
         if not bool(torch.isfinite(both).all()):
@@ -169,14 +170,14 @@ class KV:
 
 
 class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
-    """Keys and values of one layer, [parts, size, heads, dim]: a token's are side by side."""
+    """Keys and values of one layer, [parts, size, heads, dim]: a token's are contiguous."""
 
     def __init__(self, cache: SlotCache) -> None:
         super().__init__()
         self._cache = cache
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
-        """Allocate on the first use, when heads, dimension and type are known."""
+        """Allocate on first use, when heads, dimension and type are known."""
         _, heads, _, dim = key_states.shape
         self.keys = self._cache.layout.zeros(heads, dim, key_states)
         self.values = self._cache.layout.zeros(heads, dim, value_states)
@@ -185,14 +186,14 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Store [B, heads, Q, dim] at the batch's positions; all there are, as they are stored."""
+        """Store [B, heads, Q, dim] at the batch's positions; return everything stored."""
         self.store(BATCH.get().places, key_states, value_states)
         assert self.keys is not None
         assert self.values is not None
         return self.keys, self.values
 
     def store(self, places: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> None:
-        """Put [B, heads, Q, dim] at these places, int64 [B Q]."""
+        """Write [B, heads, Q, dim] to these places, int64 [B Q]."""
         if not self.is_initialized:
             self.lazy_initialization(keys, values)
         assert self.keys is not None
@@ -215,9 +216,9 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
 
 
 class SlotCache(Slots, Cache):  # type: ignore[misc]
-    """The layers of a model, and which of their slots are free.
+    """A model's layers, and which of their slots are free.
 
-    `width` bytes a position takes in a layer, keys or values.
+    `width` is the bytes of a position in a layer, keys or values.
     """
 
     def __init__(
@@ -235,7 +236,7 @@ class SlotCache(Slots, Cache):  # type: ignore[misc]
         return slots
 
     def release(self, slots: list[int]) -> None:
-        """As `Slots.release`; their memory goes back as well."""
+        """As `Slots.release`; also releases their memory."""
         for slot in slots:
             self.layout.give_back(slot, self.taken[slot])
         super().release(slots)
@@ -248,7 +249,7 @@ class SlotCache(Slots, Cache):  # type: ignore[misc]
         return KV(keys.cpu(), values.cpu())
 
     def write(self, slot: int, kv: KV) -> None:
-        """Put keys and values, of the model's type and on its device, where a slot begins."""
+        """Write keys and values, of the model's type and on its device, to the start of a slot."""
         positions = torch.arange(kv.keys.shape[2])[None]
         places = self.layout.places([slot], positions).flatten().to(kv.keys.device)
         for layer, keys, values in zip(self.layers, kv.keys, kv.values, strict=True):

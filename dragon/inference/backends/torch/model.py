@@ -25,9 +25,9 @@ _SLOTS = 256
 
 
 class LanguageModel:
-    """Weights and slots. Not thread-safe: the engine's thread alone runs it.
+    """Weights and slots. Not thread-safe: only the engine's thread runs it.
 
-    What cancels a forward is asked before every layer.
+    A forward checks before every layer whether it is cancelled.
     """
 
     full = True
@@ -53,7 +53,7 @@ class LanguageModel:
         self.context = min(MAX_CONTEXT, int(config.max_position_embeddings))
         self._network = network
         self._device = network.device
-        # Vocabularies are padded differently in models of one family: only real tokens count.
+        # Models of one family pad their vocabularies differently: only real tokens count.
         self.layers = list(decoder.layers)
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
@@ -72,7 +72,7 @@ class LanguageModel:
     def load(
         cls, path: str | Path, vocab_size: int, *, dtype: str = "float32", device: str = "cpu"
     ) -> LanguageModel:
-        """Load from a directory or a hub name; raises `ConfigurationError` when it cannot."""
+        """Load from a directory or a hub name. Raises `ConfigurationError` on failure."""
         try:
             network = AutoModelForCausalLM.from_pretrained(
                 str(path), dtype=DTYPES[dtype], attn_implementation="sdpa"
@@ -84,13 +84,13 @@ class LanguageModel:
 
     @cached_property
     def quotes(self) -> bool:
-        """Whether it answers by quotes alone, as its configuration says."""
+        """Whether the model answers by quotes alone, as its configuration says."""
         own: dict[str, str] = getattr(self._network.config, "dragon", None) or {}
         return own.get("answers") == "quotes"
 
     @cached_property
     def ends(self) -> frozenset[int]:
-        """Tokens that end a text."""
+        """End tokens."""
         ids = self._network.config.eos_token_id
         return frozenset(ids if isinstance(ids, list) else [] if ids is None else [ids])
 
@@ -100,7 +100,7 @@ class LanguageModel:
         return self
 
     def begin(self, slots: Sequence[int], *, adapted: bool) -> None:
-        """Nothing: there is no adapter."""
+        """Do nothing: there is no adapter."""
 
     def feed(
         self,
@@ -110,7 +110,7 @@ class LanguageModel:
         *,
         cancelled: Callable[[], bool] = never,
     ) -> None:
-        """As `Backend.feed`; computed at once, unpadded, so always with the same bits."""
+        """As `Backend.feed`; computed at once and unpadded, so the bits are always the same."""
         self.forward(slots, starts, tokens, 1, cancelled=cancelled)
 
     @torch.inference_mode()
@@ -125,7 +125,8 @@ class LanguageModel:
     ) -> torch.Tensor:
         """Feed `tokens` int64 [B, Q] to rows at `starts`; the last logits, float32 [B, outputs, V].
 
-        Raises `PreemptedError` once `cancelled` says so; the rows then hold nothing past `starts`.
+        Raises `PreemptedError` once `cancelled` returns True; the rows then hold nothing past
+        `starts`.
         """
         batch = Batch.of(
             slots,
@@ -148,11 +149,11 @@ class LanguageModel:
         return logits.float().cpu()
 
     def holds(self, slot: int, tokens: Sequence[int]) -> bool:
-        """Never: a row's memory goes with it."""
+        """Never: a row's memory is released with it."""
         return False
 
     def parse(self, data: bytes) -> KV:
-        """What `KV.dump` made; raises `ValueError` where it is damaged."""
+        """The inverse of `KV.dump`; raises `ValueError` if the data is damaged."""
         return KV.load(data)
 
     @torch.inference_mode()
@@ -162,7 +163,7 @@ class LanguageModel:
 
     @torch.inference_mode()
     def write(self, slot: int, tokens: Sequence[int], kv: backend.KV | bytes) -> None:
-        """Let a row begin with keys and values computed before, or as `KV.pack` made them."""
+        """Begin a row with keys and values computed before, or in the form of `KV.pack`."""
         if isinstance(kv, bytes):
             kv = KV.unpack(kv, *self._kv_shape)
         assert isinstance(kv, KV), "keys and values of another backend"
@@ -170,25 +171,25 @@ class LanguageModel:
         self.cache.write(slot, KV(kv.keys.to(**target), kv.values.to(**target)))
 
     def kv_bytes(self, tokens: int) -> int:
-        """What keys and values of so many tokens take here."""
+        """How many bytes the keys and values of this many tokens take here."""
         layers, heads, dim = self._kv_shape
         return 2 * layers * heads * dim * tokens * int(self._network.dtype.itemsize)
 
     def packed_bytes(self, tokens: int) -> int:
-        """What `KV.pack` makes of so many tokens."""
+        """How many bytes `KV.pack` makes of this many tokens."""
         layers, heads, dim = self._kv_shape
         return 2 * layers * heads * dim * tokens * torch.bfloat16.itemsize
 
     @property
     def _by_column(self) -> bool:
-        """Whether products are faster with weights stored that way."""
+        """Whether products are faster with weights stored by column."""
         if self._device.type != "cpu" or self._network.dtype != torch.float32:
             return False
         return bool(torch.backends.mkl.is_available())  # type: ignore[no-untyped-call]
 
     @cached_property
     def weights(self) -> str:
-        """Names configuration and weights, precision included."""
+        """Identifies configuration and weights, precision included."""
         digest = hashlib.sha256(self._network.config.to_json_string().encode())
         for name, tensor in self._network.state_dict().items():
             digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
@@ -197,7 +198,7 @@ class LanguageModel:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Names all that the bits of keys and values depend on."""
+        """Identifies everything that the bits of keys and values depend on."""
         parts = (
             self.weights,
             torch.__version__,
@@ -211,11 +212,11 @@ class LanguageModel:
         return hashlib.sha256(" ".join(parts).encode()).hexdigest()
 
     def close(self) -> None:
-        """Nothing to free: its memory goes with it."""
+        """Nothing to free: the memory goes with the object."""
 
 
 def check(*_: object) -> None:
-    """Raises `PreemptedError` if the forward under way is cancelled."""
+    """Raises `PreemptedError` if the forward in progress is cancelled."""
     if BATCH.get().cancelled():
         raise PreemptedError("the step is no longer wanted")
 
@@ -223,8 +224,8 @@ def check(*_: object) -> None:
 def _store_by_column(decoder: torch.nn.Module) -> None:
     """Store linear layers' weights [out, in] with the numbers of an input side by side.
 
-    MKL packs weights stored the other way anew for each product with some rows: that takes a fifth
-    of a prefill. Not those of the head, which mostly are the embedding's too: that reads them token
+    MKL repacks weights stored the other way for each product with several rows, which takes a fifth
+    of a prefill. The head is excluded: its weights are usually the embedding's, which is read token
     by token.
     """
     for module in decoder.modules():
