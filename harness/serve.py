@@ -58,6 +58,14 @@ class FixedSearcher:
         """The same: they are not part of a longer text."""
         return await self.search(query, k, scope)
 
+    async def closest(self, query: str, k: int, scope: Scope = EVERYTHING) -> Sequence[DocumentHit]:
+        """None: what does not answer is not among them."""
+        return []
+
+    async def said(self, reply: str, scope: Scope = EVERYTHING) -> DocumentHit | None:
+        """None: a reply is not traced to them."""
+        return None
+
     async def unread(self, scope: Scope = EVERYTHING) -> int:
         """Fixed documents are all read."""
         return 0
