@@ -32,14 +32,6 @@ def distinct(passages: Iterable[T]) -> list[T]:
     return [passage for passage, _ in kept]
 
 
-def alike(one: str, other: str) -> bool:
-    """Whether two texts are equal but for punctuation, case and a few lower-case words.
-
-    Texts that differ in a number, a code or a name are distinct, however similar otherwise.
-    """
-    return _Words(one).alike(_Words(other))
-
-
 class _Words:
     """The words of a text: in order, as a set, and the lower-case ASCII ones."""
 
@@ -49,6 +41,10 @@ class _Words:
         self._plain = set(_PLAIN.findall(text))
 
     def alike(self, other: _Words) -> bool:
+        """Whether the texts are equal but for punctuation, case and a few lower-case words.
+
+        Texts that differ in a number, a code or a name are distinct, however similar otherwise.
+        """
         if self._ordered == other._ordered:
             return True
         if len(self._all & other._all) < _SHARED * len(self._all | other._all):

@@ -57,12 +57,14 @@ def ranked(questions: Sequence[str], vectors: Vectors, found: Sequence[H]) -> li
     """
     scored = []
     for hit in found:
-        value, shared = max(
-            (score(0.0 if hit.vector is None else float(hit.vector @ vector), shared), shared)
+        value = max(
+            score(
+                0.0 if hit.vector is None else float(hit.vector @ vector),
+                coverage(question, _seen(hit)),
+            )
             for question, vector in zip(questions, vectors, strict=True)
-            for shared in [coverage(question, _seen(hit))]
         )
-        scored.append(replace(hit, score=value, relevance=relevance(value), coverage=shared))
+        scored.append(replace(hit, score=value, relevance=relevance(value)))
     return sorted(scored, key=lambda hit: (-hit.score, hit.id))
 
 
@@ -180,9 +182,7 @@ def answering(
             value = probability(odds)
             before = likely.get(each.line.id)
             if odds >= enough and (before is None or before.score < value):
-                likely[each.line.id] = replace(
-                    each.line, score=value, relevance=relevance(value), coverage=each.shared
-                )
+                likely[each.line.id] = replace(each.line, score=value, relevance=relevance(value))
     return sorted(likely.values(), key=lambda line: (-line.score, line.id))
 
 

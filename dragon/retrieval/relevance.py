@@ -61,11 +61,11 @@ class Hit:
     """A chunk found by a search.
 
     `id` is the chunk's, `document` and `title` are its document's. `score` of a candidate combines
-    the cosine with the query and `coverage`, the share of the query's words in the chunk; of a line
-    that the judge has read it is the probability that it answers, and `relevance` the log-odds,
-    nats. `vector` float32 [dim] is the chunk's embedding, used for re-scoring; `context` is the
-    first sentence of its paragraph, or else its document's title. `about` is what the document is
-    about as a whole: a chunk counts as having its words.
+    the cosine with the query and the share of the query's words in the chunk; of a line that the
+    judge has read it is the probability that it answers, and `relevance` the log-odds, nats.
+    `vector` float32 [dim] is the chunk's embedding, used for re-scoring; `context` is the first
+    sentence of its paragraph, or else its document's title. `about` is what the document is about
+    as a whole: a chunk counts as having its words.
     """
 
     id: int
@@ -74,7 +74,6 @@ class Hit:
     text: str
     score: float
     relevance: float
-    coverage: float = field(default=0.0, kw_only=True)
     context: str = field(default="", kw_only=True)
     about: str = field(default="", kw_only=True)
     vector: npt.NDArray[np.float32] | None = field(
