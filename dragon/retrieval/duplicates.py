@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from dragon.retrieval.lexical import words
+from dragon.retrieval.relevance import Hit
 
 _SHARED = 0.9
 _PLAIN = re.compile(r"\b[a-z]+\b")
 
 
-class Text(Protocol):
-    """An object with a text."""
-
-    @property
-    def text(self) -> str: ...
+H = TypeVar("H", bound=Hit)
 
 
-T = TypeVar("T", bound=Text)
-
-
-def distinct(passages: Iterable[T]) -> list[T]:
+def distinct(passages: Iterable[H]) -> list[H]:
     """The passages in order, without near-duplicates of earlier ones."""
-    kept: list[tuple[T, _Words]] = []
+    kept: list[tuple[H, _Words]] = []
     for passage in passages:
         own = _Words(passage.text)
         if not any(own.alike(other) for _, other in kept):

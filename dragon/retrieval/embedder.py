@@ -89,7 +89,7 @@ class Embedder:
 
         logging.disable_progress_bar()
         try:
-            model = _packaged_model() if packaged else _sentence_transformer(directory)
+            model = _model(directory, packaged=packaged)
         except (OSError, ValueError, KeyError, RuntimeError) as error:
             raise ConfigurationError(
                 f"EMBEDDER: {directory} is not a sentence-transformers model: {error}"
@@ -156,13 +156,11 @@ def packaged_weights() -> Path:
     return packaged_directory() / "model.safetensors"
 
 
-def _packaged_model() -> PackagedModel:
-    from dragon.retrieval.packaged_model import PackagedModel
+def _model(directory: Path, *, packaged: bool) -> SentenceTransformer | PackagedModel:
+    if packaged:
+        from dragon.retrieval.packaged_model import PackagedModel
 
-    return PackagedModel(packaged_directory())
-
-
-def _sentence_transformer(directory: Path) -> SentenceTransformer:
+        return PackagedModel(directory)
     from sentence_transformers import SentenceTransformer
 
     return SentenceTransformer(str(directory), device="cpu", local_files_only=True)

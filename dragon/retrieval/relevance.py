@@ -111,21 +111,7 @@ def relevance(score: float) -> float:
 def scale_of(embedder: str, judge: str) -> str:
     """Fingerprint of the scale and of the models it was fitted for; both sides must agree on it."""
     rules = (courtesy.RULES, lexical.RULES, query_parsing.RULES)
-    judged = (
-        LOGIT,
-        SHARED,
-        COSINE,
-        BIAS,
-        LEAST,
-        NAMED,
-        BESIDE,
-        AFTER,
-        PUBLIC_LEAST,
-        LOWEST,
-        HIGHEST,
-        BARE_RELEVANCE,
-        judge,
-        rules,
-    )
+    fitted = LOGIT, SHARED, COSINE, BIAS, LEAST, NAMED, BESIDE, AFTER, PUBLIC_LEAST
+    judged = (*fitted, LOWEST, HIGHEST, BARE_RELEVANCE, judge, rules)
     scale = (SLOPE, WORDS, embedder, judged)
     return hashlib.sha256(repr(scale).encode()).hexdigest()[:32]
