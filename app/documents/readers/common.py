@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from dataclasses import dataclass
 
 from dragon.localizable import Localizable, localizable
 
@@ -31,12 +32,30 @@ def damaged(kind: str) -> Localizable:
     )
 
 
+@dataclass(frozen=True)
+class Properties:
+    """What a file says of itself beside its text; the date is in ISO 8601, as exact as it says."""
+
+    title: str | None = None
+    date: str | None = None
+    tags: tuple[str, ...] = ()
+
+
+NOTHING = Properties()
+LONGEST_PROPERTY = 200  # characters
+
+
 class UnreadableError(Exception):
     """The file cannot be read; the message says why."""
 
     def __init__(self, message: Localizable) -> None:
         super().__init__(message)
         self.message = message
+
+
+def unreadable(code: str, english: str, /, **values: str | int) -> UnreadableError:
+    """The error with a message as `localizable` makes it."""
+    return UnreadableError(localizable(code, english, **values))
 
 
 def clean(text: str) -> str:

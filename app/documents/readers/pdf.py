@@ -33,11 +33,7 @@ _COVERED = 0.5  # of a page, by the picture of a scan
 _PRIVATE = re.compile(r"[\ue000-\uf8ff]")  # letters of a font that does not say which they are
 _NOTES = {raw.FPDF_ANNOT_TEXT, raw.FPDF_ANNOT_FREETEXT, raw.FPDF_ANNOT_HIGHLIGHT}
 _TICKED = {raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON}
-_WRITTEN = {
-    raw.FPDF_FORMFIELD_TEXTFIELD,
-    raw.FPDF_FORMFIELD_COMBOBOX,
-    raw.FPDF_FORMFIELD_LISTBOX,
-}
+_WRITTEN = {raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX}
 
 
 def pdf_pages(data: bytes, ocr: Tesseract | None) -> tuple[Sequence[Recognised | str | None], int]:

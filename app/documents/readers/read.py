@@ -8,20 +8,23 @@ from dataclasses import dataclass, field
 from app.documents.readers import tables
 from app.documents.readers.archive import Archive
 from app.documents.readers.cards import recorded
-from app.documents.readers.common import NESTED, NO_TEXT, PAGE_BREAK, UnreadableError
-from app.documents.readers.epub import epub_chapters
+from app.documents.readers.common import (
+    NESTED,
+    NO_TEXT,
+    NOTHING,
+    PAGE_BREAK,
+    Properties,
+    UnreadableError,
+)
 from app.documents.readers.grid import table_lines
-from app.documents.readers.image import image_pages
 from app.documents.readers.mail import mail_text, mailbox_text
 from app.documents.readers.markdown import markdown_text, without_front_matter
-from app.documents.readers.markup import html_text
-from app.documents.readers.ocr import NEEDED, Recognised, Tesseract
-from app.documents.readers.office import docx_text
+from app.documents.readers.markup import epub_chapters, html_text
+from app.documents.readers.ocr import NEEDED, Recognised, Tesseract, image_pages
+from app.documents.readers.office import docx_text, pptx_slides
 from app.documents.readers.opendocument import odp_slides, odt_text
 from app.documents.readers.paragraphs import paragraphs
 from app.documents.readers.pdf import pdf_pages
-from app.documents.readers.presentation import pptx_slides
-from app.documents.readers.properties import NOTHING, Properties
 from app.documents.readers.rtf import rtf_text
 from app.documents.readers.sniff import readable, sniff
 from app.documents.readers.spreadsheet import sheets_text

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 
 from app.documents.readers.archive import Archive
-from app.documents.readers.common import UnreadableError, damaged, one_line
+from app.documents.readers.common import UnreadableError, damaged, one_line, unreadable
 from app.documents.readers.grid import Cell as Placed
 from app.documents.readers.grid import table_lines
 from app.documents.readers.number_formats import Formats, formats_of, shown, unresulted
@@ -71,12 +71,10 @@ def _refuse_repetition(archive: Archive) -> None:
             if any(cell.get(_VALUE) or len(cell) for cell in row):
                 repeated, behind = repeated + behind, 0
     if repeated > _MOST_REPEATED:
-        raise UnreadableError(
-            localizable(
-                "file.rows",
-                "The file repeats rows more than {count} times. Save it again without them.",
-                count=_MOST_REPEATED,
-            )
+        raise unreadable(
+            "file.rows",
+            "The file repeats rows more than {count} times. Save it again without them.",
+            count=_MOST_REPEATED,
         )
 
 
