@@ -13,14 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from app.documents.expiry import Expiry
 from app.documents.folders.keeping import content_identity
 from app.documents.ingestion import Ingestion
-from app.documents.uploads import (
-    NO_NAME,
-    Incoming,
-    arrived,
-    clean_collection,
-    clean_name,
-    identity,
-)
+from app.documents.uploads import NO_NAME, Incoming, arrived, clean_collection, clean_name, identity
 from app.owners import acting, everyone
 from app.storage.tables import Document, Status
 from dragon.errors import DocumentError

@@ -19,10 +19,9 @@ from app.documents.hits import EVERYTHING, DocumentHit, Scope, hit_of
 from app.documents.index import DocumentIndex
 from app.documents.jobs import RunJob
 from app.documents.spelling import respelled
-from app.documents.summaries import Summaries
-from app.documents.summary import subject
+from app.documents.summaries import Summaries, subject
 from app.documents.tables.answer import answer
-from app.documents.tables.shelf import Shelf
+from app.documents.tables.records import Shelf
 from app.documents.texts import list_end, paragraph_at, text_of, title_of
 from app.storage.tables import Chunk, Document
 from dragon.errors import InvalidRequestError

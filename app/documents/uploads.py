@@ -16,12 +16,7 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect, Request
 
 from app.disk import require_room
-from dragon.errors import (
-    DocumentError,
-    DocumentTooLargeError,
-    InvalidRequestError,
-    StorageError,
-)
+from dragon.errors import DocumentError, DocumentTooLargeError, InvalidRequestError, StorageError
 from dragon.localizable import localizable
 from dragon.whole_file import synchronise
 

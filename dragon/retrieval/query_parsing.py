@@ -56,10 +56,7 @@ POINTS_BACK = re.compile(
 _MARK = re.compile(r"\A(?:\d{1,2}[.)]|[-*•])\s")
 _MOST = 3
 
-RULES = (
-    *(p.pattern for p in (_SENTENCE, _JOINT, _QUESTION, _WITHIN, POINTS_BACK, _MARK)),
-    _MOST,
-)
+RULES = (*(p.pattern for p in (_SENTENCE, _JOINT, _QUESTION, _WITHIN, POINTS_BACK, _MARK)), _MOST)
 """The patterns behind `questions_of`, part of the scale's fingerprint."""
 
 

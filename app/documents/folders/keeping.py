@@ -20,8 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from app.cancellation import to_the_end
 from app.documents.erasure import Erasure
 from app.documents.folders.scan import Content, Mark
-from app.documents.folders.versions import is_delivered_mail, orphans
-from app.documents.ingestion import Ingestion
+from app.documents.ingestion import Ingestion, is_delivered_mail, orphans
 from app.documents.readers.sniff import telling_suffix
 from app.documents.uploads import Incoming, arrived, clean_name, document_id, identity
 from app.owners import acting

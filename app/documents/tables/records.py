@@ -7,12 +7,17 @@ repeats its first value.
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
+from threading import Lock
 
 from app.documents.readers.grid import WIDTH
+from app.documents.readers.sniff import Kind
 from app.documents.tables.columns import Column, Holds, columns_of
+from app.documents.texts import text_of
 
 _YES, _NO = {"yes", "y", "true", "x"}, {"no", "n", "false", "-", ""}
 _FIELD = re.compile(r"([^;]{1,200}?): (.*)", re.DOTALL)
@@ -34,6 +39,7 @@ _IN_LINE = re.compile(
     r",? (?:and|or|und|oder|et|ou|y|e|o) [^\n,.:;]{1,60})\.?$",
     re.MULTILINE,
 )
+_KEPT = 16  # documents whose tables are in memory
 _LEAST_SUMMED = 3  # rows above one that is taken for their sum, whatever it is called
 
 
@@ -187,3 +193,32 @@ def _record(line: str) -> dict[str, str]:
         else:
             fields[""] = piece  # of a column without a name
     return fields if fields.keys() != {""} else {}
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """Tables of the documents under `files`, of those used last. A document never changes."""
+
+    files: Path
+    _tables: OrderedDict[str, Sequence[Table]] = field(default_factory=OrderedDict)
+    _lock: Lock = field(default_factory=Lock)  # searches run in threads
+
+    def of(self, document: str, kind: str) -> Sequence[Table]:
+        """A document's tables; none if it is gone, or of a kind that has none. It reads a file."""
+        if not (kind and Kind(kind).has_tables):
+            return ()
+        with self._lock:
+            if (kept := self._tables.get(document)) is None:
+                if not (text := text_of(self.files, document)):
+                    return ()
+                kept = tables_in(text)
+            self._tables[document] = kept
+            self._tables.move_to_end(document)
+            while len(self._tables) > _KEPT:
+                self._tables.popitem(last=False)
+            return kept
+
+    def forget(self, document: str) -> None:
+        """Drop the tables of a document that is deleted."""
+        with self._lock:
+            self._tables.pop(document, None)
