@@ -25,9 +25,9 @@ class Sharing:
     changing: asyncio.Lock
 
     async def share(self, document: Document, *, shared: bool) -> Document:
-        """Let all others read a document from now on, or nobody else; returns it as it is then.
+        """Let all others read a document from now on, or nobody else; returns the document.
 
-        What others' answers show of its passages goes where it is shared no more; their text stays.
+        Where it is no longer shared, its passages vanish from others' answers, whose text stays.
         Raises `NotYoursError`.
         """
         require_own(document)

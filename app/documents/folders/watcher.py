@@ -139,7 +139,7 @@ class Listener:
         return False
 
     def _matters(self, _: Change, path: str) -> bool:
-        """Whether a change may be of a file that is followed."""
+        """Whether a change may concern a file that is followed."""
         parts = Path(path).relative_to(self._root).parts
         named = parts[-1:] and (parts[-1] in RULES or not _MAIL.isdisjoint(parts))
         return bool(named) or not any(USUAL(f"{part}/") for part in parts)
@@ -288,7 +288,7 @@ class Watcher:
         return latest
 
     async def _take(self, file: WatchedFile, path: str, mark: Mark) -> bool:
-        """Read a file; returns whether it could be, for good or ill."""
+        """Read a file, or note why it cannot be read; returns whether either was done."""
         if mark.size > MAX_BYTES:
             await self._refuse(file, TOO_LARGE, mark)
             return True
@@ -314,7 +314,7 @@ class Watcher:
             await self._keeping.refuse(file, problem, mark)
 
     async def _give_up(self, found: Scan, known: Mapping[str, WatchedFile]) -> float:
-        """Let go of files that are gone; returns in how many seconds to look for those missed."""
+        """Let go of files gone for a while; returns the seconds until the next look at others."""
         now = time.monotonic()
         gone = {path for path in known.keys() - found.files.keys() if found.knows_of(path)}
         self._missed = {path: self._missed.get(path, now) for path in gone}

@@ -19,6 +19,7 @@ _PLAIN = dict.fromkeys(map(ord, "\u00ad\u200b\u2060\ufeff")) | {
     for start, end in ((0xFF10, 0xFF1A), (0xFF21, 0xFF3B), (0xFF41, 0xFF5B), (0xFB00, 0xFB07))
     for letter in range(start, end)
 }
+_NOT_PLAIN = re.compile(f"[{''.join(map(chr, _PLAIN))}]")
 _SPACES = re.compile(r"[^\S\n]+")
 _BLANK_LINES = re.compile(r"\n{3,}")
 
@@ -63,7 +64,8 @@ def clean(text: str) -> str:
 
     Letters and figures of a width of their own, and several letters in one, become plain ones.
     """
-    return _NOT_TEXT.sub("", text.replace("\r\n", "\n").replace("\r", "\n")).translate(_PLAIN)
+    text = _NOT_TEXT.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+    return text.translate(_PLAIN) if _NOT_PLAIN.search(text) else text  # translating is slow
 
 
 def tidy(text: str) -> str:

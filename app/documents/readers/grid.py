@@ -79,6 +79,9 @@ def _filled(cells: Sequence[Sequence[Cell]]) -> list[list[str]]:
     rows: list[list[str]] = []
     reaching: dict[int, tuple[int, str]] = {}  # by column: for how many rows more, and what
     for row in cells:
+        if not reaching and all(cell.down == cell.across == 1 for cell in row):
+            rows.append([cell.text for cell in row[:_MOST_COLUMNS]])
+            continue
         texts: list[str] = []
         waiting = iter(row)
         while len(texts) < _MOST_COLUMNS:

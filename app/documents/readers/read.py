@@ -107,7 +107,7 @@ def _reading(kind: str, data: bytes, name: str, ocr: Tesseract | None, nested: i
 def _looked_at(
     kind: str, pages: Sequence[Recognised | str | None], ocr: Tesseract | None, stamped: int = 0
 ) -> Reading:
-    """The reading of pages some of which are pictures: None were not read, nor `stamped` ones."""
+    """A reading of pages that may be pictures: None for one not read, `stamped` more besides."""
     texts = [page.text if isinstance(page, Recognised) else page or "" for page in pages]
     seen = {
         n: page for n, page in enumerate(pages, 1) if isinstance(page, Recognised) and page.text
