@@ -93,7 +93,8 @@ def central(text: str, places: Sequence[Place]) -> list[Place]:
     places = [each for each in places if len(text[each.start : each.end].split()) >= _WORDS]
     chosen: list[Place] = []
     room = _CHARACTERS
-    for section in sorted(_sections(text, places), key=_length, reverse=True):
+    longest_first = sorted(_sections(text, places), key=lambda s: sum(e.start - e.end for e in s))
+    for section in longest_first:
         mean = np.mean([each.vector for each in section], axis=0)
         mean /= np.linalg.norm(mean)
         best = max(section, key=lambda each: float(each.vector @ mean) + _stated(text, each))
@@ -106,10 +107,6 @@ def central(text: str, places: Sequence[Place]) -> list[Place]:
 def _stated(text: str, place: Place) -> float:
     """What the numbers and names of a sentence are worth, as a cosine."""
     return _WORTH * min(_FACTS, len(_FACT.findall(text[place.start : place.end])))
-
-
-def _length(section: Sequence[Place]) -> int:
-    return sum(each.end - each.start for each in section)
 
 
 def _sections(text: str, places: Sequence[Place]) -> list[Sequence[Place]]:

@@ -109,7 +109,8 @@ class Keeping:
             had = file.document_id, file.previous_id
             if new is not None:
                 # What a file said before was shared, and so is what it says now.
-                new.shared = await _any_shared(session, had)
+                shared = select(Document.id).where(Document.id.in_(had), Document.shared)
+                new.shared = await session.scalar(shared.limit(1)) is not None
                 session.add(new)
                 await session.flush()
             file.document_id, file.previous_id = document, None
@@ -242,11 +243,6 @@ async def _stored(
     if uploaded is not None and uploaded.expires_at is None and uploaded.purpose == "user_data":
         return uploaded
     return await session.get(Document, content_identity(name, collection, sha256, acting()))
-
-
-async def _any_shared(session: AsyncSession, documents: Iterable[str | None]) -> bool:
-    shared = select(Document.id).where(Document.id.in_(documents), Document.shared)
-    return await session.scalar(shared.limit(1)) is not None
 
 
 async def _found_till_then(

@@ -94,8 +94,9 @@ def _pieces(root: Any) -> Iterator[str]:
             if element.text:
                 yield _spaced(element, element.text)
         else:
-            if tag == "dt" and _said_of(element):
-                yield " " if (_text(element)).endswith(":") else ": "
+            following = element.getnext()
+            if tag == "dt" and following is not None and following.tag == "dd":  # what it means
+                yield " " if one_line("".join(element.itertext())).endswith(":") else ": "
             elif tag in _BLOCKS or tag in _HEADINGS:
                 yield "\n\n" if tag in {"p", "pre", "blockquote"} or tag in _HEADINGS else "\n"
             if element.tail:
@@ -115,16 +116,6 @@ def _opening(element: Any) -> str:
     return f" {element.get('alt', '')} " if tag == "img" else ""
 
 
-def _said_of(term: Any) -> bool:
-    """Whether what a term means comes next."""
-    following = term.getnext()
-    return following is not None and following.tag == "dd"
-
-
-def _text(element: Any) -> str:
-    return one_line("".join(element.itertext()))
-
-
 def _spaced(element: Any, text: str) -> str:
     """Line breaks count in `pre` alone."""
     if element is not None and element.tag == "pre":
@@ -135,12 +126,7 @@ def _spaced(element: Any, text: str) -> str:
 def _table(table: Any) -> list[list[Cell]]:
     """The rows of a table without those of tables within it, a caption before them."""
     rows = [
-        [
-            Cell(
-                "".join(_pieces(cell)), _span(cell, "rowspan"), _span(cell, "colspan"), _heads(cell)
-            )
-            for cell in row.iterchildren("td", "th")
-        ]
+        [_cell(cell, row) for cell in row.iterchildren("td", "th")]
         for row in table.iter("tr")
         if next(row.iterancestors("table")) is table
     ]
@@ -159,8 +145,9 @@ def _span(cell: Any, name: str) -> int:
     return (int(said) or _TO_THE_END) if said.isdecimal() else 1
 
 
-def _heads(cell: Any) -> bool:
-    return bool(cell.tag == "th" or cell.getparent().getparent().tag == "thead")
+def _cell(cell: Any, row: Any) -> Cell:
+    heads = cell.tag == "th" or row.getparent().tag == "thead"
+    return Cell("".join(_pieces(cell)), _span(cell, "rowspan"), _span(cell, "colspan"), heads)
 
 
 def epub_chapters(archive: Archive) -> tuple[list[str], Localizable | None]:
@@ -191,16 +178,13 @@ def epub_chapters(archive: Archive) -> tuple[list[str], Localizable | None]:
     )
     if title:
         chapters[0] = f"{title}{f', by {author}' if author else ''}.\n\n{chapters[0]}"
-    return chapters, _lacking(len(missing), len(names)) if missing else None
-
-
-def _lacking(missing: int, count: int) -> Localizable:
-    return localizable(
+    note = localizable(
         "file.note.chapters",
         "{missing} of {count} chapters are missing in the file.",
-        missing=missing,
-        count=count,
+        missing=len(missing),
+        count=len(names),
     )
+    return chapters, note if missing else None
 
 
 def _locked(archive: Archive) -> set[str]:

@@ -29,6 +29,7 @@ NEEDED = localizable(
     "Reading that takes text recognition (OCR): install Tesseract on this machine "
     "(`apt install tesseract-ocr`, `brew install tesseract`), then retry.",
 )
+UNCERTAIN = 90  # percent; clean print has 94 to 97, and at 86 words are wrong
 DPI = 300
 MOST_PIXELS = 25_000_000  # of a page: A4 at 300 dots an inch has 9 million
 
@@ -36,7 +37,6 @@ _PAGE_SECONDS = 40  # of processor time
 _SECONDS = 400  # of a clock, for all pages of a file
 _NO_LANGUAGES = {"osd", "equ", "snum"}
 _MOST_LANGUAGES = 4  # each takes more time, and makes errors likelier
-_UNCERTAIN = 90  # percent; clean print has 94 to 97, and at 86 words are wrong
 _NOISE = 40  # percent, below which a block is a picture and no text
 _FORMATS = {"png": ("PNG",), "jpeg": ("JPEG", "MPO"), "tiff": ("TIFF",), "webp": ("WEBP",)}
 _LARGEST = 100_000_000  # pixels
@@ -59,11 +59,6 @@ class Recognised:
 
     text: str
     confidence: int
-
-    @property
-    def unsure(self) -> bool:
-        """Whether it is worth a warning."""
-        return self.confidence < _UNCERTAIN
 
 
 @dataclass(frozen=True)

@@ -46,16 +46,13 @@ def sheets_text(data: bytes, kind: str) -> tuple[str, Localizable | None]:
         if tables := list(_tables(rows, sheet.merged_cell_ranges or (), codes)):
             texts.append("\n\n".join((f"# {one_line(sheet.name)}", *tables)))
     lacking = unresulted(archive) if kind == ".xlsx" else 0
-    return "\n\n".join(texts), _unresulted(lacking) if lacking else None
-
-
-def _unresulted(count: int) -> Localizable:
-    return localizable(
+    note = localizable(
         "file.note.formulas",
         "{count} formula cells have no result in the file and were left out. Open it in a "
         "spreadsheet program and save it again.",
-        count=count,
+        count=lacking,
     )
+    return "\n\n".join(texts), note if lacking else None
 
 
 def _refuse_repetition(archive: Archive) -> None:
