@@ -160,13 +160,10 @@ class DocumentStore:
         async with self._sessions() as session:
             return await session.scalar(scope.within(waiting)) or 0
 
-    async def _find(self, document_id: str) -> Document | None:
-        async with self._sessions() as session:
-            return await session.get(Document, document_id)
-
     async def get(self, document_id: str) -> Document:
         """One document. Raises NotFoundError."""
-        document = await self._find(document_id)
+        async with self._sessions() as session:
+            document = await session.get(Document, document_id)
         if document is None:
             raise NotFoundError(
                 localizable("file.gone", "There is no file '{id}'.", id=document_id)

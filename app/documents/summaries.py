@@ -178,12 +178,10 @@ class Summaries:
         likeliest = max(documents, key=lambda each: named(subject, each.filename), default=None)
         if likeliest is not None and named(subject, likeliest.filename):
             return likeliest
-        begun = (each for each in close[:_OPENED] if self._begins(subject, each))
-        return next(begun, None) or known.get(_about(subject, best[:_NEAREST]))
-
-    def _begins(self, subject: frozenset[str], document: Document) -> bool:
-        """Whether a document begins with half of these stems at least."""
-        return 2 * named(subject, text_of(self.files, document.id)[:_OPENING]) >= len(subject)
+        for each in close[:_OPENED]:
+            if 2 * named(subject, text_of(self.files, each.id)[:_OPENING]) >= len(subject):
+                return each
+        return known.get(_about(subject, best[:_NEAREST]))
 
 
 def _about(subject: frozenset[str], nearest: Sequence[DocumentHit]) -> str:

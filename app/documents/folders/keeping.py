@@ -83,16 +83,13 @@ class Keeping:
         if document is not None or left_out:
             return await self._point(file, read, None if document is None else document.id)
         document = _document(name, folder.collection, content, sha256)
-        await self._store(document, content)
-        await self._point(file, read, document.id, document)
-        await asyncio.to_thread(arrived, self.files / document.id)
-        return self.ingestion.submit(document)
-
-    async def _store(self, document: Document, content: Content) -> None:
         async with Incoming(self.incoming) as incoming:
             await incoming.write(content.data)
             await incoming.close()
             await asyncio.to_thread(incoming.move, self.files / document.id)
+        await self._point(file, read, document.id, document)
+        await asyncio.to_thread(arrived, self.files / document.id)
+        return self.ingestion.submit(document)
 
     async def _point(
         self,

@@ -256,14 +256,12 @@ class Watcher:
             await self._keeping.expect(self.folder.id, new)
             known = await self._keeping.known(self.folder.id)
         self.state = FolderState.WATCHED
+        latest = _LATEST_S if self._listener.hears else _UNHEARD_S
         return min(
             await self._read(found, known),
             await self._give_up(found, known),
-            _SOON_S if await self._keeping.settle(self.folder.id) else self._latest(),
+            _SOON_S if await self._keeping.settle(self.folder.id) else latest,
         )
-
-    def _latest(self) -> float:
-        return _LATEST_S if self._listener.hears else _UNHEARD_S
 
     async def _read(self, found: Scan, known: Mapping[str, WatchedFile]) -> float:
         """Read what changed, the latest first; returns in how many seconds to go on."""

@@ -202,10 +202,7 @@ def _page(image: Any) -> Any:
     if image.mode.startswith("I;16"):
         image = image.convert("I").point(lambda value: value * (1 / 256))
     image = image.convert("L")
-    scale = min(2.0 if max(image.size) < _SMALL else 1.0, _fitting(image))
+    fitting = (MOST_PIXELS / (image.width * image.height)) ** 0.5
+    scale = min(2.0 if max(image.size) < _SMALL else 1.0, fitting)
     size = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
     return image if scale == 1.0 else image.resize(size)
-
-
-def _fitting(image: Any) -> float:
-    return float((MOST_PIXELS / (image.width * image.height)) ** 0.5)

@@ -68,7 +68,8 @@ def _table(table: Any, headings: Mapping[str, str]) -> list[list[Cell]]:
         for cell in row.iter(f"{_W}tc"):
             if next(cell.iterancestors(f"{_W}tr")) is not row:
                 continue
-            across = int(_value(cell, "gridSpan") or 1)
+            span = cell.find(f"{_W}tcPr/{_W}gridSpan")
+            across = 1 if span is None else int(span.get(f"{_W}val") or 1)
             merged = cell.find(f"{_W}tcPr/{_W}vMerge")
             if merged is not None and merged.get(f"{_W}val") != "restart" and column in above:
                 at, n = above[column]
@@ -80,11 +81,6 @@ def _table(table: Any, headings: Mapping[str, str]) -> list[list[Cell]]:
             column += across
         rows.append(cells)
     return rows
-
-
-def _value(cell: Any, name: str) -> str:
-    found = cell.find(f"{_W}tcPr/{_W}{name}")
-    return "" if found is None else str(found.get(f"{_W}val", ""))
 
 
 def _paragraph(paragraph: Any, headings: Mapping[str, str]) -> str:

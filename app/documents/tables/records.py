@@ -74,7 +74,11 @@ class Table:
         found: set[int] = set()
         above: list[int] = []
         for at, row in enumerate(self.rows):
-            words = [cell for n, cell in enumerate(row) if cell and not self._value(n, at)]
+            words = [
+                cell
+                for cell, column in zip(row, self.held, strict=True)
+                if cell and not (column.values and column.values[at] is not None)
+            ]
             named = len(words) == 1 and _TOTAL.fullmatch(words[0].strip(" :*")) is not None
             last = at == len(self.rows) - 1
             unnamed = len(words) < 2 and last and len(above) >= (_LEAST_SUMMED if words else 2)
@@ -83,10 +87,6 @@ class Table:
             else:
                 above.append(at)
         return frozenset(found)
-
-    def _value(self, column: int, row: int) -> bool:
-        values = self.held[column].values
-        return bool(values) and values[row] is not None
 
     def _sums_up(self, row: int, above: Sequence[int]) -> bool:
         """Whether all its numbers, of which one is not 0, are sums of those above."""
