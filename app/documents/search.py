@@ -26,9 +26,8 @@ from app.documents.tables.records import Shelf
 from app.documents.texts import list_end, paragraph_at, text_of, title_of
 from app.storage.tables import Chunk, Document
 from dragon.errors import InvalidRequestError
-from dragon.retrieval.duplicates import distinct
 from dragon.retrieval.embedder import TextEmbedder
-from dragon.retrieval.find import CANDIDATES, Thread, answering, embedded, ranked, to_read
+from dragon.retrieval.find import CANDIDATES, Thread, answering, distinct, embedded, ranked, to_read
 from dragon.retrieval.judge import TextJudge
 from dragon.retrieval.lexical import coverage, fused, match_expression
 from dragon.retrieval.names import spellings

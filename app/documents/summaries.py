@@ -22,9 +22,9 @@ from app.documents.hits import DocumentHit, Scope, hit_of
 from app.documents.index import DocumentIndex
 from app.documents.texts import text_of
 from app.storage.tables import Chunk, Document, Status, upload_order
-from dragon.retrieval.courtesy import plain
 from dragon.retrieval.index import Vectors
 from dragon.retrieval.lexical import content_words, stem, words
+from dragon.retrieval.query_parsing import plain
 from dragon.retrieval.relevance import HIGHEST, WORDS
 
 _ASKS = re.compile(

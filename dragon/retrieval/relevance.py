@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from dragon.retrieval import courtesy, lexical, query_parsing
+from dragon.retrieval import lexical, query_parsing
 
 # Fitted by training.calibrate on texts that the judge was not trained on.
 LOGIT, SHARED, COSINE, BIAS = 0.84, 1.60, 4.92, -3.59
@@ -110,7 +110,7 @@ def relevance(score: float) -> float:
 
 def scale_of(embedder: str, judge: str) -> str:
     """Fingerprint of the scale and of the models it was fitted for; both sides must agree on it."""
-    rules = (courtesy.RULES, lexical.RULES, query_parsing.RULES)
+    rules = (query_parsing.COURTESIES, lexical.RULES, query_parsing.RULES)
     fitted = LOGIT, SHARED, COSINE, BIAS, LEAST, NAMED, BESIDE, AFTER, PUBLIC_LEAST
     judged = (*fitted, LOWEST, HIGHEST, BARE_RELEVANCE, judge, rules)
     scale = (SLOPE, WORDS, embedder, judged)

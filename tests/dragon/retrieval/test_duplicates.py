@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragon.retrieval.duplicates import distinct
+from dragon.retrieval.find import distinct
 from dragon.retrieval.relevance import Hit
 
 
