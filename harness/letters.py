@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from dragon.retrieval.windows import Passage
+from dragon.retrieval.embedder import Passage
 
 
 class Letters:

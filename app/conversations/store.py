@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.conversations.listing import Listing
 from app.conversations.projects import Projects
-from app.documents.citations import cited, without
+from app.documents.erasure import cited, without
 from app.owners import everyone
 from app.storage import message_search
 from app.storage.blanking import blank_given

@@ -13,14 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from app.documents.expiry import Expiry
 from app.documents.folders.keeping import content_identity
 from app.documents.ingestion import Ingestion
-from app.documents.uploads import (
-    NO_NAME,
-    Incoming,
-    arrived,
-    clean_collection,
-    clean_name,
-    identity,
-)
+from app.documents.uploads import NO_NAME, Incoming, arrived, clean_collection, clean_name, identity
 from app.owners import acting, everyone
 from app.storage.tables import Document, Status
 from dragon.errors import DocumentError
@@ -59,14 +52,13 @@ class Adding:
     ) -> Document:
         """Store a file and start its ingestion, which may end in `error`.
 
-        The same bytes, name and collection are the same document, also where it was moved into
-        another collection since, or a watched folder brought it; it then stays when the folder's
-        file goes. With `replace` the other
-        documents of that name and collection are deleted once this one can be found. It is deleted
-        itself `expires_after` seconds from now, or never: as its last upload says. It is shared if
-        one that it replaces is. What is not for
-        `SEARCHED` purposes is only kept. Raises DocumentError if the file is empty or has no name,
-        DocumentTooLargeError if it is over the limit; nothing is stored then.
+        The same bytes, name and collection are the same document, even if it has been moved into
+        another collection since, or came from a watched folder; it then stays when the folder's
+        file goes. With `replace` the other documents of that name and collection are deleted once
+        this one can be found, and it is shared if one of them was. It is itself deleted
+        `expires_after` seconds from now, or never, as the last upload says. A file for a purpose
+        that is not in `SEARCHED` is only kept. Raises DocumentError if the file is empty or has no
+        name, DocumentTooLargeError if it is over the limit; nothing is stored then.
         """
         if isinstance(content, bytes):
             async with self.receive() as incoming:

@@ -15,9 +15,8 @@ from app.documents.index import DocumentIndex
 from app.documents.jobs import RunJob, Turns
 from app.storage.tables import Chunk
 from dragon.retrieval.chunking import embedded_text
-from dragon.retrieval.embedder import TextEmbedder
+from dragon.retrieval.embedder import Passage, TextEmbedder
 from dragon.retrieval.index import Vectors
-from dragon.retrieval.windows import Passage
 
 # Of one idle job, in UTF-8 about: an urgent job waits for at most one.
 _JOB_BYTES = 640

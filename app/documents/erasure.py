@@ -1,4 +1,4 @@
-"""Deletes documents with everything derived from them, on disk too."""
+"""Deletes documents with everything derived from them, on disk and in stored answers too."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ import asyncio
 import logging
 import secrets
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from sqlalchemy import String, delete, select, type_coerce, update
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.disk import cause_of, is_of_disk
-from app.documents.citations import without
 from app.documents.index import DocumentIndex
-from app.documents.tables.shelf import Shelf
+from app.documents.tables.records import Shelf
 from app.documents.uploads import ARRIVING, DELETING, arrived
 from app.owners import everyone
 from app.storage.blanking import blank_words
@@ -30,7 +29,54 @@ from dragon.whole_file import synchronise
 log = logging.getLogger(__name__)
 
 _AGAIN_S = 0.5
-_GONE = ".deleted"
+_GONE = ".deleted"  # ends the name of a directory that is being removed
+
+GONE = "deleted document"
+"""Shown in place of a deleted document's name."""
+
+_NOTHING = {
+    "id": "",
+    "title": GONE,
+    "text": "",
+    "page": None,
+    "start": None,
+    "end": None,
+    "around": "",
+}
+
+
+def cited(record: dict[str, Any]) -> set[str]:
+    """Ids of the private documents a record names: its passages and those it was limited to."""
+    passages = [*record.get("sources", []), *record.get("closest", [])]
+    own = {source["id"] for source in passages if source["side"] == "private"}
+    return own | set(_chosen(record))
+
+
+def without(record: dict[str, Any], gone: Collection[str]) -> dict[str, Any]:
+    """The record without passages, offsets, names and ids of deleted documents.
+
+    A source keeps its index and weight, since tokens refer to sources by index.
+    """
+    if cited(record).isdisjoint(gone):
+        return record
+    sources = [
+        source | _NOTHING | {"deleted": True}
+        if source["side"] == "private" and source["id"] in gone
+        else source
+        for source in record.get("sources", [])
+    ]
+    kept = record | {"sources": sources}
+    if closest := record.get("closest"):
+        kept["closest"] = [source for source in closest if source["id"] not in gone]
+    if chosen := _chosen(record):
+        left = [document for document in chosen if document not in gone]
+        kept["asked"] = record["asked"] | {"documents": left}
+    return kept
+
+
+def _chosen(record: dict[str, Any]) -> list[str]:
+    """Ids of the documents that a question was limited to, if any."""
+    return record.get("asked", {}).get("documents") or []
 
 
 class Erasable(Protocol):
@@ -116,7 +162,7 @@ class Erasure:
         await self.purge.settled()
 
     async def close(self) -> None:
-        """Leave to the next start what the disk does not allow."""
+        """Stop; files that the disk does not let go of are removed at the next start."""
         for task in self._owed:
             task.cancel()
         await asyncio.gather(*self._owed, return_exceptions=True)
@@ -133,7 +179,7 @@ class Erasure:
                     raise
 
     async def _still_gone(self, chunks: dict[str, list[int]]) -> dict[str, list[int]]:
-        """Those that were not uploaded again meanwhile, to the same place."""
+        """Those that have not been uploaded to the same place again meanwhile."""
         there = select(Document.id).where(Document.id.in_(chunks))
         with everyone():
             async with self.sessions() as session:
@@ -151,13 +197,13 @@ class Erasure:
 
 
 def _is_leftover(path: Path) -> bool:
-    """Whether nobody was promised what is in a directory that no document has any more."""
+    """Whether a directory without a document may go: no upload of it was acknowledged."""
     marked = any((path / mark).exists() for mark in (DELETING, ARRIVING))
     return marked or path.suffix == _GONE or not (path / "original").exists()
 
 
 def _remove(directory: Path) -> None:
-    """Renames first, so that a concurrent writer can no longer find the directory."""
+    """Remove a directory, renamed first so that a concurrent writer no longer finds it."""
     gone = directory.with_name(f"{directory.name}{_GONE}")
     with suppress(FileNotFoundError):
         directory.rename(gone)

@@ -12,6 +12,7 @@ from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
+from app.documents.jobs import pause
 from app.storage.tables import Document
 from dragon.errors import NotFoundError
 
@@ -25,9 +26,7 @@ class Expiry:
     """Waits for the next document to expire, from `start` to `close`; `delete` takes its id."""
 
     def __init__(
-        self,
-        sessions: async_sessionmaker[AsyncSession],
-        delete: Callable[[str], Awaitable[None]],
+        self, sessions: async_sessionmaker[AsyncSession], delete: Callable[[str], Awaitable[None]]
     ) -> None:
         self._sessions = sessions
         self._delete = delete
@@ -58,9 +57,7 @@ class Expiry:
                 left = min(left, await self._expire())
             except (SQLAlchemyError, OSError):
                 log.exception("expired documents could not be deleted; trying again")
-            with suppress(TimeoutError):
-                async with asyncio.timeout(left):
-                    await self._changed.wait()
+            await pause(self._changed, left)
 
     async def _expire(self) -> float:
         """Delete what has expired; returns the seconds until the next one does."""

@@ -11,13 +11,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, exists, insert, or_, select, update
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
@@ -25,13 +25,13 @@ from app.cancellation import to_the_end
 from app.disk import cause_of, is_of_disk
 from app.documents.embedding import Embedding
 from app.documents.erasure import Erasable, Erasure
-from app.documents.folders.versions import is_delivered_mail, superseded
 from app.documents.index import DocumentIndex
 from app.documents.parsing import Batch, Looked, Parsing
 from app.documents.progress import Channel, Progress, Stage, ended
+from app.documents.readers.sniff import Kind
 from app.owners import act_as
 from app.storage import database
-from app.storage.tables import Chunk, Document, Status, upload_order
+from app.storage.tables import Chunk, Document, Status, WatchedFile, upload_order
 from dragon.errors import DocumentError
 from dragon.localizable import localizable
 
@@ -39,6 +39,9 @@ logger = logging.getLogger(__name__)
 
 _CHUNKS = Chunk.metadata.tables[Chunk.__tablename__]  # without the ORM, in half the time
 
+_HELD = exists().where(
+    or_(WatchedFile.document_id == Document.id, WatchedFile.previous_id == Document.id)
+)
 _FEW_UNREAD = 8
 _RETRY_S, _MAX_RETRY_S = 0.5, 30.0
 _WAITING = localizable(
@@ -282,3 +285,32 @@ class Ingestion:
         for document_id in chunks:
             await self.cancel(document_id)
         await self.erasure.rest(chunks)
+
+
+# What the files of watched folders leave behind, as statements of a transaction.
+
+
+def is_delivered_mail(document: Document, kind: str) -> bool:
+    """Whether it is mail as it was delivered, in a file whose name is for programs."""
+    named = document.by_hand or document.filename.lower().endswith(".eml")
+    return kind == Kind.EMAIL and not named
+
+
+async def orphans(session: AsyncSession, documents: Iterable[str | None]) -> Sequence[str]:
+    """Those of the documents that no file has any more, and nobody uploaded."""
+    chosen = Document.id.in_({each for each in documents if each is not None})
+    alone = select(Document.id).where(chosen, ~Document.by_hand, ~_HELD)
+    return (await session.scalars(alone)).all()
+
+
+async def superseded(session: AsyncSession, document: str) -> Sequence[str]:
+    """A document that can be found takes the place of what its files held before.
+
+    Returns the orphans of that.
+    """
+    shown = update(Document).where(Document.id == document, ~Document.by_hand)
+    await session.execute(shown.values(replaces=False))
+    files = WatchedFile.document_id == document, WatchedFile.previous_id.is_not(None)
+    previous = (await session.scalars(select(WatchedFile.previous_id).where(*files))).all()
+    await session.execute(update(WatchedFile).where(*files).values(previous_id=None))
+    return await orphans(session, previous)

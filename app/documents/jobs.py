@@ -6,7 +6,7 @@ import asyncio
 import heapq
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Protocol, TypeVar
 
 T = TypeVar("T")
@@ -21,6 +21,13 @@ class RunJob(Protocol):
 async def in_thread(function: Callable[[], T]) -> T:
     """Runs jobs on a worker thread where there is no engine."""
     return await asyncio.to_thread(function)
+
+
+async def pause(event: asyncio.Event, seconds: float) -> None:
+    """Wait for an event, and no longer than so many seconds."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
 
 
 class Lanes:

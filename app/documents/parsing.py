@@ -75,7 +75,7 @@ class Looked(_FromParser):
 
 
 class Properties(_FromParser):
-    """What the file says of itself, as `readers.properties.Properties`."""
+    """What the file says of itself, as `readers.common.Properties`."""
 
     title: Annotated[str, Field(max_length=200)] | None = None
     date: Annotated[str, Field(max_length=200)] | None = None

@@ -16,14 +16,7 @@ from app.documents.hits import EVERYTHING, DocumentHit, Scope
 from app.documents.search import Finder
 from app.documents.texts import APART, text_of
 from dragon.retrieval.chunking import PAGE_BREAK
-from dragon.retrieval.passages import (
-    SENTENCES,
-    TO_READ,
-    TO_WRITE_FROM,
-    Length,
-    around,
-    heading,
-)
+from dragon.retrieval.passages import SENTENCES, TO_READ, TO_WRITE_FROM, Length, around, heading
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ was asked and standing alone, and lines beside what the last reply was written f
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from sqlalchemy import ColumnElement, Select, column, not_, select, table, text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
@@ -19,16 +20,14 @@ from app.documents.hits import EVERYTHING, DocumentHit, Scope, hit_of
 from app.documents.index import DocumentIndex
 from app.documents.jobs import RunJob
 from app.documents.spelling import respelled
-from app.documents.summaries import Summaries
-from app.documents.summary import subject
+from app.documents.summaries import Summaries, subject
 from app.documents.tables.answer import answer
-from app.documents.tables.shelf import Shelf
+from app.documents.tables.records import Shelf
 from app.documents.texts import list_end, paragraph_at, text_of, title_of
 from app.storage.tables import Chunk, Document
 from dragon.errors import InvalidRequestError
-from dragon.retrieval.duplicates import distinct
 from dragon.retrieval.embedder import TextEmbedder
-from dragon.retrieval.find import CANDIDATES, Thread, answering, embedded, ranked, to_read
+from dragon.retrieval.find import CANDIDATES, Thread, answering, distinct, embedded, ranked, to_read
 from dragon.retrieval.judge import TextJudge
 from dragon.retrieval.lexical import coverage, fused, match_expression
 from dragon.retrieval.names import spellings
@@ -74,8 +73,7 @@ class Finder:
         if (computed := await self._computed(query, best, scope)) is not None:
             return computed
         found = (await self._judged(asked, best, scope))[:k]
-        texts = await asyncio.to_thread(self._texts, found)
-        return await asyncio.to_thread(_in_paragraphs, found, texts)
+        return await asyncio.to_thread(_in_paragraphs, found, self.tables.files)
 
     async def lines(
         self, query: str, k: int, scope: Scope = EVERYTHING
@@ -183,11 +181,6 @@ class Finder:
         known = await asyncio.to_thread(self._from_tables, query, best)
         return [known] if known else None
 
-    def _texts(self, hits: Sequence[DocumentHit]) -> dict[str, str]:
-        """The texts of documents that are no tables, by their ids."""
-        prose = {hit.document for hit in hits if not hit.tabular}
-        return {each: text_of(self.tables.files, each) for each in prose}
-
     def _from_tables(self, query: str, best: Sequence[DocumentHit]) -> DocumentHit | None:
         """What the first of the nearest tables answers."""
         documents = {hit.document: hit for hit in reversed(best)}
@@ -232,11 +225,13 @@ class Finder:
         ]
 
 
-def _in_paragraphs(hits: Sequence[DocumentHit], texts: Mapping[str, str]) -> list[DocumentHit]:
+def _in_paragraphs(hits: Sequence[DocumentHit], files: Path) -> list[DocumentHit]:
     """Sentences with what stands around them; a row of a table stands alone.
 
     One that ends with a colon says nothing without the list that follows, and has it.
     """
+    prose = {hit.document for hit in hits if not hit.tabular}
+    texts = {each: text_of(files, each) for each in prose}
     found = []
     for hit in hits:
         text = texts.get(hit.document, "")

@@ -12,13 +12,13 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.documents.adding import SEARCHED, Adding
-from app.documents.collections import Collections
+from app.documents.collections import Collections, Sharing
 from app.documents.embedding import Embedding
 from app.documents.erasure import Erasure
 from app.documents.expiry import Expiry
 from app.documents.folders.folders import Folders
 from app.documents.folders.keeping import CANCELLED, Keeping
-from app.documents.hits import EVERYTHING, DocumentHit, Scope
+from app.documents.hits import EVERYTHING, Scope
 from app.documents.index import DocumentIndex
 from app.documents.ingestion import DerivedStore, Ingestion
 from app.documents.jobs import RunJob, in_thread
@@ -26,9 +26,8 @@ from app.documents.passages import Passages
 from app.documents.progress import Progress, final
 from app.documents.redaction import Redaction
 from app.documents.search import Finder
-from app.documents.sharing import Sharing
 from app.documents.summaries import Summaries
-from app.documents.tables.shelf import Shelf
+from app.documents.tables.records import Shelf
 from app.owners import everyone
 from app.storage.owned import require_own
 from app.storage.purge import Purge
@@ -80,8 +79,10 @@ class DocumentStore:
             self._files, self._index, kv, tables, self.purge, sessions, self._changing
         )
         summaries = Summaries(sessions, self._index, self._files)
-        self._finder = Finder(sessions, self._index, tables, summaries, embedder, judge, run_urgent)
-        self._passages = Passages(self._finder, self._files)
+        finder = Finder(sessions, self._index, tables, summaries, embedder, judge, run_urgent)
+        passages = Passages(finder, self._files)
+        self.search, self.said = finder.search, finder.said
+        self.passages_about, self.closest = passages.of, passages.closest
         embedding = Embedding(sessions, embedder, self._index, run_idle)
         self._ingestion = Ingestion(
             self._files, sessions, self._index, embedding, kv, self._erasure
@@ -159,13 +160,10 @@ class DocumentStore:
         async with self._sessions() as session:
             return await session.scalar(scope.within(waiting)) or 0
 
-    async def _find(self, document_id: str) -> Document | None:
-        async with self._sessions() as session:
-            return await session.get(Document, document_id)
-
     async def get(self, document_id: str) -> Document:
         """One document. Raises NotFoundError."""
-        document = await self._find(document_id)
+        async with self._sessions() as session:
+            document = await session.get(Document, document_id)
         if document is None:
             raise NotFoundError(
                 localizable("file.gone", "There is no file '{id}'.", id=document_id)
@@ -277,23 +275,3 @@ class DocumentStore:
         except DocumentError:  # what could not be read was never quoted
             text = ""
         return Redaction(document_id, text, self._sessions, self.purge)
-
-    async def search(
-        self, query: str, k: int, scope: Scope = EVERYTHING, *, relevant: bool = True
-    ) -> Sequence[DocumentHit]:
-        """See Finder.search."""
-        return await self._finder.search(query, k, scope, relevant=relevant)
-
-    async def said(self, reply: str, scope: Scope = EVERYTHING) -> DocumentHit | None:
-        """See Finder.said."""
-        return await self._finder.said(reply, scope)
-
-    async def passages_about(
-        self, query: str, k: int, scope: Scope = EVERYTHING
-    ) -> Sequence[DocumentHit]:
-        """See Passages.of."""
-        return await self._passages.of(query, k, scope)
-
-    async def closest(self, query: str, k: int, scope: Scope = EVERYTHING) -> Sequence[DocumentHit]:
-        """See Passages.closest."""
-        return await self._passages.closest(query, k, scope)

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import os
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PureWindowsPath
 from typing import Self
@@ -16,12 +16,7 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect, Request
 
 from app.disk import require_room
-from dragon.errors import (
-    DocumentError,
-    DocumentTooLargeError,
-    InvalidRequestError,
-    StorageError,
-)
+from dragon.errors import DocumentError, DocumentTooLargeError, InvalidRequestError, StorageError
 from dragon.localizable import localizable
 from dragon.whole_file import synchronise
 
@@ -40,6 +35,10 @@ _MAX_NAME_CHARACTERS = 255
 # A rejected body is still read up to this size, since most clients read no response before they
 # have sent the whole request; beyond it the connection is cut.
 _MAX_DRAINED_BYTES = 1 << 30
+_CALLBACKS = (
+    "on_header_field", "on_header_value", "on_header_end", "on_headers_finished", "on_part_data",
+    "on_part_end", "on_end",
+)  # fmt: skip
 
 
 class Incoming:
@@ -199,7 +198,8 @@ class Form:
 
     async def _read(self, body: AsyncIterator[bytes], into: Incoming) -> None:
         try:
-            parser = MultipartParser(self._boundary(), self._callbacks())  # type: ignore[arg-type]
+            callbacks = {name: getattr(self, f"_{name}") for name in _CALLBACKS}
+            parser = MultipartParser(self._boundary(), callbacks)  # type: ignore[arg-type]
             async for data in body:
                 parser.write(data)
                 for piece in self._pieces:
@@ -223,17 +223,6 @@ class Form:
                 "Send multipart/form-data with the file in a part named 'file'.", param="file"
             )
         return options[b"boundary"]
-
-    def _callbacks(self) -> dict[str, Callable[..., None]]:
-        return {
-            "on_header_field": self._on_header_field,
-            "on_header_value": self._on_header_value,
-            "on_header_end": self._on_header_end,
-            "on_headers_finished": self._on_headers_finished,
-            "on_part_data": self._on_part_data,
-            "on_part_end": self._on_part_end,
-            "on_end": self._on_end,
-        }
 
     def _on_header_field(self, data: bytes, start: int, end: int) -> None:
         self._header += data[start:end]

@@ -23,10 +23,10 @@ from dragon.inference.writer import EVERYDAY
 from dragon.link import control
 from dragon.retrieval.answers import Answers
 from dragon.retrieval.context_prompt import context_row, first_number, lines_row, nothing_found
-from dragon.retrieval.courtesy import asks_nothing
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.judge import TextJudge
 from dragon.retrieval.prompt_rows import NO_ANSWER, bare_row, document_rows, quotes_of
+from dragon.retrieval.query_parsing import asks_nothing
 from dragon.retrieval.relevance import Hit
 from dragon.retrieval.rescoring import rescoring
 from dragon.sampling.params import Mode

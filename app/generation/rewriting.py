@@ -21,7 +21,7 @@ from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.inference.writer import ALONE, transcript
 from dragon.link.control import MAX_QUERY
-from dragon.retrieval.courtesy import asks_nothing
+from dragon.retrieval.query_parsing import asks_nothing
 
 log = logging.getLogger(__name__)
 

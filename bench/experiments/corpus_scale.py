@@ -37,9 +37,8 @@ from rich.progress import Progress
 
 from bench.lib import report
 from dragon.retrieval.chunking import embedded_text, sentences
-from dragon.retrieval.embedder import Embedder
+from dragon.retrieval.embedder import Embedder, Passage
 from dragon.retrieval.index import Vectors
-from dragon.retrieval.windows import Passage
 from harness.memory import resident
 from peer.corpus.builder import build
 from peer.corpus.manifest import MANIFEST, Manifest

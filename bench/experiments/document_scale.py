@@ -22,8 +22,8 @@ import numpy.typing as npt
 from app.documents.store import DocumentStore
 from app.owners import DEVICE, act_as
 from app.storage import database
+from dragon.retrieval.embedder import Passage
 from dragon.retrieval.index import Vectors
-from dragon.retrieval.windows import Passage
 from harness.empty_store import EmptyStore
 from harness.no_judge import NoJudge
 

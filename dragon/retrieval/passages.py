@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
+
+from dragon.retrieval.relevance import Hit
 
 
 class Length(NamedTuple):
@@ -26,33 +28,19 @@ SENTENCES = 4
 """How many hits to consider per passage: one may contain several."""
 
 
-class Sentence(Protocol):
-    """A stored sentence; ids follow the order of the document."""
-
-    @property
-    def id(self) -> int: ...
-
-    @property
-    def text(self) -> str: ...
-
-    @property
-    def context(self) -> str: ...
-
-
-H = TypeVar("H", bound=Sentence)
-S = TypeVar("S", bound=Sentence)
+H = TypeVar("H", bound=Hit)
 
 
 def around(
-    hits: Sequence[H], near: Mapping[int, Sequence[S]], most: int, length: Length = TO_WRITE_FROM
-) -> list[tuple[H, list[S]]]:
+    hits: Sequence[H], near: Mapping[int, Sequence[H]], most: int, length: Length = TO_WRITE_FROM
+) -> list[tuple[H, list[H]]]:
     """At most `most` passages, best first: each hit with the sentences around it.
 
-    `near` are the neighbours of each hit by its id, itself among them. A hit in an earlier passage
-    is part of that one, and no sentence is in two.
+    `near` are the neighbours of each hit by its id, itself among them, with ids in the order of
+    their document. A hit in an earlier passage is part of that one, and no sentence is in two.
     """
     taken: set[int] = set()
-    passages: list[tuple[H, list[S]]] = []
+    passages: list[tuple[H, list[H]]] = []
     for hit in hits:
         if hit.id in taken or len(passages) == most:
             continue
@@ -62,7 +50,7 @@ def around(
     return passages
 
 
-def heading(sentence: Sentence, near: Sequence[Sentence]) -> str:
+def heading(sentence: Hit, near: Sequence[Hit]) -> str:
     """The heading of a sentence: its context without the part that is a sentence `near` it."""
     context = sentence.context
     for other in near:
@@ -73,7 +61,7 @@ def heading(sentence: Sentence, near: Sequence[Sentence]) -> str:
     return context
 
 
-def _grown(hit: int, near: Sequence[S], taken: Collection[int], length: Length) -> list[S]:
+def _grown(hit: int, near: Sequence[H], taken: Collection[int], length: Length) -> list[H]:
     """A sentence with those after and before it in turn; none if it no longer exists."""
     at = next((place for place, sentence in enumerate(near) if sentence.id == hit), None)
     if at is None:
@@ -93,5 +81,5 @@ def _grown(hit: int, near: Sequence[S], taken: Collection[int], length: Length) 
     return list(near[first:end])
 
 
-def _bytes(sentence: Sentence) -> int:
+def _bytes(sentence: Hit) -> int:
     return len(sentence.text.encode())

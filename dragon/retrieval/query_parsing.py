@@ -1,8 +1,11 @@
-"""Splits a message into the questions that it joins.
+"""Splits a message into the questions that it joins, each without courtesies.
 
 "What is the capital of Kenya, and what is my locker's code?" joins two. A passage that answers one
 of them does not answer the whole, and would be dropped. Only clear cases are split, since half of a
 single question would admit passages that do not answer it.
+
+Greetings and courtesies ask nothing: "Hi! Could you tell me where the tent is, please?" is about a
+tent, and a passage should score neither better for containing "tell" nor worse for lacking it.
 """
 
 from __future__ import annotations
@@ -10,10 +13,55 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from dragon.retrieval.courtesy import plain
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.index import Vectors
 from dragon.retrieval.lexical import content_words
+
+_POLITELY = r"(?:can|could|would|will) you (?:please |kindly )?|please |pls |plz |kindly "
+_GREETING = re.compile(
+    rf"""\A\s*(?:
+      (?:hi|hello|hey|greetings|good\ (?:morning|afternoon|evening))(?:\ there)?[,!.:]
+    | (?:sorry|excuse\ me|ok|okay|well|so|and|thanks|please|pls)[,!.:]
+    | (?:i\ have\ a|just\ a|a|one)?\ ?(?:quick\ |short\ )?question[,.:!]
+    | just\ to\ be\ sure,
+    | (?:{_POLITELY.replace(" ", chr(92) + " ")})?(?:tell|remind)\ me[,:]?(?=\s)
+    | (?:do|does)\ (?:you|anybody|anyone)\ (?:know|remember)(?=\s)
+    | (?:do\ you\ have\ )?any\ idea,?(?=\s)
+    | i\ (?:(?:just\ )?forgot|wonder|can't\ remember|(?:want|need|would\ like)\ to\ know)(?=\s)
+    )\s*""",
+    re.IGNORECASE | re.VERBOSE,
+)
+# Match a run of spaces from its start only, or matching takes quadratic time.
+_CLOSING = re.compile(
+    r"(?<![\s,.!?])(?:[\s,.!?]+(?:please|pls|plz|(?:please|can you|could you) tell me)"
+    r"|\s*[,.!?][\s,.!?]*(?:(?:many )?thanks(?: a lot)?|thank you|cheers|i forgot|do you know)"
+    r")[\s.!?]*$",
+    re.IGNORECASE,
+)
+_MOST_COURTESIES = 4  # at either end
+
+COURTESIES = (_GREETING.pattern, _CLOSING.pattern, _MOST_COURTESIES)
+"""The patterns behind `plain`, part of the scale's fingerprint."""
+
+
+def plain(question: str) -> str:
+    """The question without courtesies, or all of it if no content word would remain."""
+    left = _left(question)
+    return left if content_words(left) else question
+
+
+def asks_nothing(message: str) -> bool:
+    """Whether a message is nothing but courtesies or has no content word."""
+    return not content_words(_left(f"{message}!"))
+
+
+def _left(question: str) -> str:
+    left = question
+    for _ in range(_MOST_COURTESIES):
+        left = _GREETING.sub("", left, count=1)
+        left = _CLOSING.sub("?", left)
+    return left
+
 
 _WH = r"(?:what|when|where|which|who|whom|whose|why|how)"
 _BEFORE = r"(?:(?:after|at|by|for|from|in|into|of|on|since|to|until|with)\s)?"
@@ -56,10 +104,7 @@ POINTS_BACK = re.compile(
 _MARK = re.compile(r"\A(?:\d{1,2}[.)]|[-*•])\s")
 _MOST = 3
 
-RULES = (
-    *(p.pattern for p in (_SENTENCE, _JOINT, _QUESTION, _WITHIN, POINTS_BACK, _MARK)),
-    _MOST,
-)
+RULES = (*(p.pattern for p in (_SENTENCE, _JOINT, _QUESTION, _WITHIN, POINTS_BACK, _MARK)), _MOST)
 """The patterns behind `questions_of`, part of the scale's fingerprint."""
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from dragon.retrieval import courtesy, lexical, query_parsing
+from dragon.retrieval import lexical, query_parsing
 
 # Fitted by training.calibrate on texts that the judge was not trained on.
 LOGIT, SHARED, COSINE, BIAS = 0.84, 1.60, 4.92, -3.59
@@ -61,11 +61,11 @@ class Hit:
     """A chunk found by a search.
 
     `id` is the chunk's, `document` and `title` are its document's. A candidate's `score` combines
-    the cosine with the query and `coverage`, the share of the query's words in the chunk; the score
-    of a line that the judge has read is the probability that it answers, and `relevance` the
-    log-odds, in nats. `vector` float32 [dim] is the chunk's embedding, used for re-scoring;
-    `context` is what it stands under (`chunking.Sentence`), or else its document's title. `about`
-    is what the document as a whole is about: a chunk counts as having its words.
+    the cosine with the query and the share of the query's words in the chunk; the score of a line
+    that the judge has read is the probability that it answers, and `relevance` the log-odds, in
+    nats. `vector` float32 [dim] is the chunk's embedding, used for re-scoring; `context` is what it
+    stands under (`chunking.Sentence`), or else its document's title. `about` is what the document
+    as a whole is about: a chunk counts as having its words.
     """
 
     id: int
@@ -74,7 +74,6 @@ class Hit:
     text: str
     score: float
     relevance: float
-    coverage: float = field(default=0.0, kw_only=True)
     context: str = field(default="", kw_only=True)
     about: str = field(default="", kw_only=True)
     vector: npt.NDArray[np.float32] | None = field(
@@ -114,22 +113,8 @@ def relevance(score: float) -> float:
 
 def scale_of(embedder: str, judge: str) -> str:
     """Fingerprint of the scale and of the models it was fitted for; both sides must agree on it."""
-    rules = (courtesy.RULES, lexical.RULES, query_parsing.RULES)
-    judged = (
-        LOGIT,
-        SHARED,
-        COSINE,
-        BIAS,
-        LEAST,
-        NAMED,
-        BESIDE,
-        AFTER,
-        PUBLIC_LEAST,
-        LOWEST,
-        HIGHEST,
-        BARE_RELEVANCE,
-        judge,
-        rules,
-    )
+    rules = (query_parsing.COURTESIES, lexical.RULES, query_parsing.RULES)
+    fitted = LOGIT, SHARED, COSINE, BIAS, LEAST, NAMED, BESIDE, AFTER, PUBLIC_LEAST
+    judged = (*fitted, LOWEST, HIGHEST, BARE_RELEVANCE, judge, rules)
     scale = (SLOPE, WORDS, embedder, judged)
     return hashlib.sha256(repr(scale).encode()).hexdigest()[:32]

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Tokenizer
 from dragon.inference.weighting import Rescoring
-from dragon.retrieval.courtesy import plain
 from dragon.retrieval.embedder import TextEmbedder
+from dragon.retrieval.query_parsing import plain
 from dragon.retrieval.relevance import SLOPE
 
 # An embedder truncates long texts at the end, where the newest tokens are.

@@ -6,8 +6,6 @@ document that was interrupted continues where it was.
 
 from __future__ import annotations
 
-import os
-import tempfile
 import zlib
 from collections import defaultdict
 from collections.abc import Collection, Sequence
@@ -19,6 +17,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from dragon.retrieval.index import IndexFileError, Vectors
+from dragon.whole_file import write_whole
 
 _SUFFIX = ".safetensors"
 _FORM = 2  # of files and vectors: other forms are refused
@@ -42,16 +41,7 @@ class Segments:
         halves = np.ascontiguousarray(vectors, dtype=np.float16)
         path = self._directory / f"{document}.{ids[0]}{_SUFFIX}"
         data = save({"ids": keys, "vectors": halves}, self._metadata(path, keys, halves))
-        descriptor, temporary = tempfile.mkstemp(dir=self._directory)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        write_whole(path, data)
 
     def read(self, path: Path) -> tuple[list[int], Vectors]:
         """The chunks' ids in a file and their vectors, float32 [n, dim].

@@ -19,9 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dragon.errors import ConfigurationError
-from dragon.retrieval.duplicates import distinct
 from dragon.retrieval.embedder import TextEmbedder
-from dragon.retrieval.find import CANDIDATES
+from dragon.retrieval.find import CANDIDATES, distinct
 from dragon.retrieval.index import IndexFileError, Vectors
 from dragon.retrieval.lexical import content_words, fused
 from dragon.retrieval.relevance import Hit

@@ -99,7 +99,10 @@ def test_every_sentence_of_the_device_can_be_said() -> None:
 def _codes(source: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(source)):
         match node:
-            case ast.Call(func=ast.Name("localizable"), args=[ast.Constant(str(code)), *_]):
+            case ast.Call(
+                func=ast.Name("localizable" | "unreadable" | "_refused"),
+                args=[ast.Constant(str(code)), *_],
+            ):
                 blanks = {f"{{{keyword.arg}}}" for keyword in node.keywords}
                 for path in FILES:
                     for said in forms(json.loads(path.read_text()).get(f"message.{code}", "")):

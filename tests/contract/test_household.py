@@ -1,6 +1,6 @@
 """Anna and Ben share a device: whatever Ben tries with his key, he learns nothing of hers.
 
-Covers `app.documents.sharing`.
+Covers `app.documents.collections`.
 """
 
 from __future__ import annotations

@@ -16,13 +16,13 @@ from sqlalchemy import ColumnElement, case, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.documents.folders.keeping import Keeping
-from app.documents.folders.opening import opened
+from app.documents.folders.scan import opened
 from app.documents.folders.watcher import FolderState, Watcher
 from app.documents.uploads import MAX_COLLECTION_CHARACTERS, clean_collection
 from app.owners import DEVICE, acting, acting_as
 from app.storage.tables import Document, Status, WatchedFile, WatchedFolder
 from dragon.errors import InvalidRequestError, NotFoundError
-from dragon.localizable import Localizable, localizable
+from dragon.localizable import localizable
 
 log = logging.getLogger(__name__)
 
@@ -115,21 +115,17 @@ class Folders:
             known = self._known(root)
             if known is not None:
                 if known.folder.id in self._leaving:
-                    raise _refusal(
-                        localizable(
-                            "folder.leaving",
-                            "{path} is being removed: add it again in a moment.",
-                            path=str(root),
-                        )
+                    raise _refused(
+                        "folder.leaving",
+                        "{path} is being removed: add it again in a moment.",
+                        path=str(root),
                     )
                 if collection not in (None, known.folder.collection):
-                    raise _refusal(
-                        localizable(
-                            "folder.collection",
-                            "{path} is watched as the collection '{name}'.",
-                            path=str(root),
-                            name=known.folder.collection,
-                        )
+                    raise _refused(
+                        "folder.collection",
+                        "{path} is watched as the collection '{name}'.",
+                        path=str(root),
+                        name=known.folder.collection,
                     )
                 await self._try_again(known)
                 return known.folder.id
@@ -226,32 +222,26 @@ class Folders:
     def _require_apart(self, root: Path) -> None:
         """No file may be in two folders."""
         if len(self._watchers) >= MOST:
-            raise _refusal(
-                localizable(
-                    "folder.most",
-                    "At most {count} folders are watched: watch one that holds several.",
-                    count=MOST,
-                )
+            raise _refused(
+                "folder.most",
+                "At most {count} folders are watched: watch one that holds several.",
+                count=MOST,
             )
         for each in self._watchers.values():
             other = Path(each.folder.path)
             if root.is_relative_to(other):
-                raise _refusal(
-                    localizable(
-                        "folder.inside",
-                        "{path} is in {other}, which is watched already.",
-                        path=str(root),
-                        other=str(other),
-                    )
+                raise _refused(
+                    "folder.inside",
+                    "{path} is in {other}, which is watched already.",
+                    path=str(root),
+                    other=str(other),
                 )
             if other.is_relative_to(root):
-                raise _refusal(
-                    localizable(
-                        "folder.around",
-                        "{path} holds {other}, which is watched: remove that one first.",
-                        path=str(root),
-                        other=str(other),
-                    )
+                raise _refused(
+                    "folder.around",
+                    "{path} holds {other}, which is watched: remove that one first.",
+                    path=str(root),
+                    other=str(other),
                 )
 
     async def _try_again(self, watcher: Watcher) -> None:
@@ -268,23 +258,17 @@ def _real(path: Path, apart: Path) -> Path:
     try:
         expanded = path.expanduser()
         if not expanded.is_absolute():
-            raise _refusal(
-                localizable("folder.whole", "Give the whole path of the folder, such as ~/Notes.")
-            )
+            raise _refused("folder.whole", "Give the whole path of the folder, such as ~/Notes.")
         root = expanded.resolve(strict=True)
         if root.is_relative_to(apart):
-            raise _refusal(
-                localizable(
-                    "folder.own", "{path} is in the device's data directory.", path=str(root)
-                )
+            raise _refused(
+                "folder.own", "{path} is in the device's data directory.", path=str(root)
             )
         with opened(root, apart) as folder, os.scandir(folder.descriptor):
             pass
     except (OSError, RuntimeError, ValueError) as error:
-        raise _refusal(
-            localizable(
-                "folder.closed", "{path} cannot be watched: {why}.", path=str(path), why=_why(error)
-            )
+        raise _refused(
+            "folder.closed", "{path} cannot be watched: {why}.", path=str(path), why=_why(error)
         ) from None
     return root
 
@@ -307,5 +291,5 @@ def _no_folder(folder: str) -> NotFoundError:
     )
 
 
-def _refusal(message: Localizable) -> InvalidRequestError:
-    return InvalidRequestError(message, param="path")
+def _refused(code: str, english: str, /, **values: str | int) -> InvalidRequestError:
+    return InvalidRequestError(localizable(code, english, **values), param="path")

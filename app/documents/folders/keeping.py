@@ -20,8 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from app.cancellation import to_the_end
 from app.documents.erasure import Erasure
 from app.documents.folders.scan import Content, Mark
-from app.documents.folders.versions import is_delivered_mail, orphans
-from app.documents.ingestion import Ingestion
+from app.documents.ingestion import Ingestion, is_delivered_mail, orphans
 from app.documents.readers.sniff import telling_suffix
 from app.documents.uploads import Incoming, arrived, clean_name, document_id, identity
 from app.owners import acting
@@ -59,7 +58,7 @@ class Keeping:
             return {file.path: file async for file in rows}
 
     async def expect(self, folder: str, paths: Collection[str]) -> None:
-        """Note files that are there, and are to be read."""
+        """Note that files exist and are still to be read."""
         waiting = iter(paths)
         while some := list(itertools.islice(waiting, _NOTED)):
             async with self.sessions.begin() as session:
@@ -67,7 +66,7 @@ class Keeping:
                 await session.execute(insert(WatchedFile), rows)
 
     async def hold(self, folder: WatchedFolder, path: str, content: Content) -> None:
-        """Have the document of a file hold what it holds now, unless somebody has deleted it.
+        """Bring a file's document up to what the file holds now, unless somebody has deleted it.
 
         Raises StorageError where the disk has no room.
         """
@@ -84,16 +83,13 @@ class Keeping:
         if document is not None or left_out:
             return await self._point(file, read, None if document is None else document.id)
         document = _document(name, folder.collection, content, sha256)
-        await self._store(document, content)
-        await self._point(file, read, document.id, document)
-        await asyncio.to_thread(arrived, self.files / document.id)
-        return self.ingestion.submit(document)
-
-    async def _store(self, document: Document, content: Content) -> None:
         async with Incoming(self.incoming) as incoming:
             await incoming.write(content.data)
             await incoming.close()
             await asyncio.to_thread(incoming.move, self.files / document.id)
+        await self._point(file, read, document.id, document)
+        await asyncio.to_thread(arrived, self.files / document.id)
+        return self.ingestion.submit(document)
 
     async def _point(
         self,
@@ -110,7 +106,8 @@ class Keeping:
             had = file.document_id, file.previous_id
             if new is not None:
                 # What a file said before was shared, and so is what it says now.
-                new.shared = await _any_shared(session, had)
+                shared = select(Document.id).where(Document.id.in_(had), Document.shared)
+                new.shared = await session.scalar(shared.limit(1)) is not None
                 session.add(new)
                 await session.flush()
             file.document_id, file.previous_id = document, None
@@ -245,15 +242,10 @@ async def _stored(
     return await session.get(Document, content_identity(name, collection, sha256, acting()))
 
 
-async def _any_shared(session: AsyncSession, documents: Iterable[str | None]) -> bool:
-    shared = select(Document.id).where(Document.id.in_(documents), Document.shared)
-    return await session.scalar(shared.limit(1)) is not None
-
-
 async def _found_till_then(
     session: AsyncSession, document: str, current: str | None, previous: str | None
 ) -> str | None:
-    """Which of the documents that a file had is found while its present one is being read."""
+    """The earlier document of a file that searches still find while the new one is being read."""
     if document == current:
         return previous
     found = select(Document.id).where(Document.id.in_((current, previous)), Document.kind != "")
@@ -261,7 +253,7 @@ async def _found_till_then(
 
 
 async def _name_as_files(session: AsyncSession, identity: str) -> None:
-    """A document whose file is gone has the name of one that is left; an upload keeps its own."""
+    """Name a document whose file is gone after one that is left; an upload keeps its name."""
     document = await session.get_one(Document, identity)
     if document.by_hand or is_delivered_mail(document, document.kind):
         return

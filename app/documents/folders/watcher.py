@@ -2,7 +2,9 @@
 
 Events only say that there is something to look for; what is there, a scan finds. So no event can be
 misread, and one that is lost (a network drive has none) costs a minute. Changes are heard of in the
-directories that a scan has looked into and in no others, such as those that a link leads to.
+directories that a scan has looked into and in no others: the system is asked for each by itself.
+Asked for a folder with all that is below it, it follows links, and the whole process stands still
+until the last of them has been walked.
 """
 
 from __future__ import annotations
@@ -11,27 +13,30 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from sqlalchemy.exc import SQLAlchemyError
+from watchfiles import Change, awatch
 
+from app.documents.folders.ignore import RULES, USUAL
 from app.documents.folders.keeping import Keeping
-from app.documents.folders.listening import Listener
-from app.documents.folders.opening import Identity, identity_of
 from app.documents.folders.scan import (
     FolderTooLargeError,
+    Identity,
     Mark,
     Scan,
     ScanEndedError,
     content_of,
+    identity_of,
     scan,
 )
+from app.documents.jobs import pause
 from app.documents.uploads import MAX_BYTES
 from app.owners import act_as
 from app.storage.tables import WatchedFile, WatchedFolder
@@ -55,6 +60,89 @@ _UNHEARD_S = 10.0  # between looks where the system tells of no changes
 _SLICE_S, _LONG_SLICE_S = 1.0, 5.0  # of reading files before a look, if something changed, and else
 _SHARE, _LONGEST_S = 2, 10.0  # a scan of a large folder is followed by so much more time without
 _ROOM_S = 0.02
+
+MOST_HEARD = 2000
+"""Directories that are listened to: to begin with one holds up everything else for 20 us."""
+
+_MAIL = frozenset({"cur", "new"})  # in mailboxes with names like `.Sent`, too
+_AGAIN_S, _LATER_S = 1.0, 60.0  # after something that passes, and else
+
+
+class Listener:
+    """Sets `changed` for what happens in the directories that it is told of, until it is closed."""
+
+    def __init__(
+        self, root: Path, changed: asyncio.Event, identity: Callable[[], Awaitable[Identity]]
+    ) -> None:
+        """`identity` is that of the folder which has the path now; it raises OSError for none."""
+        self._root = root
+        self._changed = changed
+        self._identity = identity
+        self._directories: Mapping[str, Identity] = {}
+        self._others = asyncio.Event()  # ends what is being heard
+        self._closed = False
+        self.hears = True
+
+    def tell(self, directories: Mapping[str, Identity]) -> None:
+        """Listen to these directories, relative to the folder, and to no others."""
+        if directories != self._directories:
+            self._directories = directories
+            self._others.set()
+
+    def close(self) -> None:
+        """Have `run` return."""
+        self._closed = True
+        self._others.set()
+
+    async def run(self) -> None:
+        """Listen."""
+        while not self._closed:
+            self._others.clear()
+            self.hears = len(self._directories) <= MOST_HEARD
+            if not (self._directories and self.hears):
+                await self._others.wait()
+                continue
+            try:
+                await self._hear()
+            except (FileNotFoundError, ExceptionGroup):
+                # A directory is gone already, or a name is no text and ends all hearing.
+                self._changed.set()
+                await pause(self._others, _AGAIN_S)
+            except (OSError, RuntimeError) as error:  # such as no more of the system's watches
+                log.warning("changes in %s are found late: %s", self._root, error)
+                self.hears = False
+                await pause(self._others, _LATER_S)
+
+    async def _hear(self) -> None:
+        """Hear of changes until there are other directories to listen to."""
+        known = self._directories
+        events = awatch(
+            *(self._root / each for each in known if each.isprintable()),
+            watch_filter=self._matters,
+            debounce=1000,
+            stop_event=self._others,
+            rust_timeout=1000,
+            yield_on_timeout=True,
+            recursive=False,
+            ignore_permission_denied=True,
+        )
+        async with aclosing(events):
+            self._changed.set()  # by what nobody heard of before
+            async for changes in events:
+                # Another directory, or drive, may be there now, or none.
+                if changes or not await self._is(known[""]):
+                    self._changed.set()
+
+    async def _is(self, identity: Identity) -> bool:
+        with suppress(OSError):
+            return await self._identity() == identity
+        return False
+
+    def _matters(self, _: Change, path: str) -> bool:
+        """Whether a change may concern a file that is followed."""
+        parts = Path(path).relative_to(self._root).parts
+        named = parts[-1:] and (parts[-1] in RULES or not _MAIL.isdisjoint(parts))
+        return bool(named) or not any(USUAL(f"{part}/") for part in parts)
 
 
 class FolderState(StrEnum):
@@ -139,16 +227,10 @@ class Watcher:
             except Exception:
                 log.exception("%s cannot be followed now", self._root)
                 self.state, latest = FolderState.FAILING, _LATEST_S
-            await self._pause(self._closing, min(_SHARE * self._scan_s, _LONGEST_S))
-            await self._pause(self._changed, latest)
+            await pause(self._closing, min(_SHARE * self._scan_s, _LONGEST_S))
+            await pause(self._changed, latest)
             if self._changed.is_set():  # what was written just now is not read yet anyway
-                await self._pause(self._closing, _QUIET_S)
-
-    @staticmethod
-    async def _pause(event: asyncio.Event, seconds: float) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await event.wait()
+                await pause(self._closing, _QUIET_S)
 
     async def _look(self) -> float:
         """Bring documents up to what is there; returns in how many seconds to look again."""
@@ -174,14 +256,12 @@ class Watcher:
             await self._keeping.expect(self.folder.id, new)
             known = await self._keeping.known(self.folder.id)
         self.state = FolderState.WATCHED
+        latest = _LATEST_S if self._listener.hears else _UNHEARD_S
         return min(
             await self._read(found, known),
             await self._give_up(found, known),
-            _SOON_S if await self._keeping.settle(self.folder.id) else self._latest(),
+            _SOON_S if await self._keeping.settle(self.folder.id) else latest,
         )
-
-    def _latest(self) -> float:
-        return _LATEST_S if self._listener.hears else _UNHEARD_S
 
     async def _read(self, found: Scan, known: Mapping[str, WatchedFile]) -> float:
         """Read what changed, the latest first; returns in how many seconds to go on."""
@@ -197,7 +277,7 @@ class Watcher:
                 latest = min(latest, _QUIET_S - quiet)
                 continue
             while not (self._has_room() or self._closing.is_set()):
-                await self._pause(self._closing, _ROOM_S)
+                await pause(self._closing, _ROOM_S)
             slice_s = _SLICE_S if self._changed.is_set() else _LONG_SLICE_S
             if time.monotonic() - began > slice_s or self._closing.is_set():
                 return 0
@@ -206,7 +286,7 @@ class Watcher:
         return latest
 
     async def _take(self, file: WatchedFile, path: str, mark: Mark) -> bool:
-        """Read a file; returns whether it could be, for good or ill."""
+        """Read a file, or note why it cannot be read; returns whether either was done."""
         if mark.size > MAX_BYTES:
             await self._refuse(file, TOO_LARGE, mark)
             return True
@@ -232,7 +312,7 @@ class Watcher:
             await self._keeping.refuse(file, problem, mark)
 
     async def _give_up(self, found: Scan, known: Mapping[str, WatchedFile]) -> float:
-        """Let go of files that are gone; returns in how many seconds to look for those missed."""
+        """Let go of files gone for a while; returns the seconds until the next look at others."""
         now = time.monotonic()
         gone = {path for path in known.keys() - found.files.keys() if found.knows_of(path)}
         self._missed = {path: self._missed.get(path, now) for path in gone}

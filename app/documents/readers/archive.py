@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import io
+import posixpath
 import re
 import zipfile
 import zlib
 from typing import Any
 
-from app.documents.readers.common import ENCRYPTED, NESTED, UnreadableError, damaged
+from app.documents.readers.common import ENCRYPTED, NESTED, UnreadableError, damaged, unreadable
 from dragon.localizable import localizable
 
 DOCX_TEXT = "word/document.xml"
 XLSX_BOOK = "xl/workbook.xml"
 PPTX_SLIDES = "ppt/presentation.xml"
+
+RELATIONS = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
+"""The namespace of attributes by which a part of an Open XML file refers to another."""
 
 EXPANDED_BYTES = 200 << 20
 _MOST_ENTRIES = 10_000
@@ -39,14 +43,12 @@ class Archive:
         # zipfile never unpacks more than the declared size.
         expanded = sum(entry.file_size for entry in entries)
         if expanded > EXPANDED_BYTES or len(entries) > _MOST_ENTRIES:
-            raise UnreadableError(
-                localizable(
-                    "file.unpacks",
-                    "The file unpacks to more than {size} MB or {parts} parts. Split it into "
-                    "smaller ones.",
-                    size=EXPANDED_BYTES >> 20,
-                    parts=_MOST_ENTRIES,
-                )
+            raise unreadable(
+                "file.unpacks",
+                "The file unpacks to more than {size} MB or {parts} parts. Split it into "
+                "smaller ones.",
+                size=EXPANDED_BYTES >> 20,
+                parts=_MOST_ENTRIES,
             )
         self.names = frozenset(self._zip.namelist())
 
@@ -75,3 +77,13 @@ class Archive:
         except etree.XMLSyntaxError as error:
             deep = "depth" in str(error).lower()
             raise UnreadableError(NESTED if deep else self._damaged) from None
+
+    def related(self, part: str) -> dict[str, str]:
+        """The names of the parts that a part of an Open XML file refers to, by id and by type."""
+        folder, name = posixpath.split(part)
+        relations = f"{folder}/_rels/{name}.rels"
+        found: dict[str, str] = {}
+        for each in self.xml(relations) if relations in self.names else ():
+            target = posixpath.normpath(posixpath.join("/", folder, each.get("Target", "")))[1:]
+            found[each.get("Id", "")] = found[posixpath.basename(each.get("Type", ""))] = target
+        return found

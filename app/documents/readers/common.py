@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from dataclasses import dataclass
 
 from dragon.localizable import Localizable, localizable
 
@@ -18,6 +19,7 @@ _PLAIN = dict.fromkeys(map(ord, "\u00ad\u200b\u2060\ufeff")) | {
     for start, end in ((0xFF10, 0xFF1A), (0xFF21, 0xFF3B), (0xFF41, 0xFF5B), (0xFB00, 0xFB07))
     for letter in range(start, end)
 }
+_NOT_PLAIN = re.compile(f"[{''.join(map(chr, _PLAIN))}]")
 _SPACES = re.compile(r"[^\S\n]+")
 _BLANK_LINES = re.compile(r"\n{3,}")
 
@@ -31,6 +33,19 @@ def damaged(kind: str) -> Localizable:
     )
 
 
+@dataclass(frozen=True)
+class Properties:
+    """What a file says of itself beside its text; the date is in ISO 8601, as exact as it says."""
+
+    title: str | None = None
+    date: str | None = None
+    tags: tuple[str, ...] = ()
+
+
+NOTHING = Properties()
+LONGEST_PROPERTY = 200  # characters
+
+
 class UnreadableError(Exception):
     """The file cannot be read; the message says why."""
 
@@ -39,12 +54,18 @@ class UnreadableError(Exception):
         self.message = message
 
 
+def unreadable(code: str, english: str, /, **values: str | int) -> UnreadableError:
+    """The error with a message as `localizable` makes it."""
+    return UnreadableError(localizable(code, english, **values))
+
+
 def clean(text: str) -> str:
     """The text with line feeds alone between lines, without characters that nobody sees.
 
     Letters and figures of a width of their own, and several letters in one, become plain ones.
     """
-    return _NOT_TEXT.sub("", text.replace("\r\n", "\n").replace("\r", "\n")).translate(_PLAIN)
+    text = _NOT_TEXT.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+    return text.translate(_PLAIN) if _NOT_PLAIN.search(text) else text  # translating is slow
 
 
 def tidy(text: str) -> str:

@@ -60,9 +60,9 @@ def table_lines(table: Iterable[Iterable[str | Cell]]) -> list[str]:
     lines = [" ".join(_distinct(row)) for row in above]
     if 0 < headers < len(rows):
         columns = _columns(rows[:headers], max(map(len, rows)))
-        found = (_record(zip(columns, row, strict=False)) for row in rows[headers:])
+        found = (record(zip(columns, row, strict=False)) for row in rows[headers:])
     else:
-        found = (_record((None, cell) for cell in row) for row in rows)
+        found = (record((None, cell) for cell in row) for row in rows)
     records = [line for each in found for line in each]
     notes = [" ".join(_distinct(row)) for row in below]
     return [*lines, *([""] if lines else []), *records, *([""] if notes else []), *notes]
@@ -79,6 +79,9 @@ def _filled(cells: Sequence[Sequence[Cell]]) -> list[list[str]]:
     rows: list[list[str]] = []
     reaching: dict[int, tuple[int, str]] = {}  # by column: for how many rows more, and what
     for row in cells:
+        if not reaching and all(cell.down == cell.across == 1 for cell in row):
+            rows.append([cell.text for cell in row[:_MOST_COLUMNS]])
+            continue
         texts: list[str] = []
         waiting = iter(row)
         while len(texts) < _MOST_COLUMNS:
@@ -108,11 +111,8 @@ def _marked(cells: Sequence[Sequence[Cell]]) -> int:
     wide = [cell for cell in cells[0] if cell.across > 1]
     if wide and len(cells[0]) > 1 and sum(cell.across for cell in cells[1]) > len(cells[0]):
         # Names over names, unless the first row's are over single figures.
-        return (
-            2
-            if not any(_FIGURE.fullmatch(c.text) and not _YEAR.fullmatch(c.text) for c in cells[1])
-            else 1
-        )
+        below = (cell.text for cell in cells[1] if not _YEAR.fullmatch(cell.text))
+        return 1 if any(map(_FIGURE.fullmatch, below)) else 2
     return max((cell.down for cell in cells[0]), default=1) if wide else 0
 
 
@@ -168,12 +168,8 @@ def _columns(header: Sequence[Sequence[str]], width: int) -> list[str | None]:
     return names
 
 
-def record(pairs: Iterable[tuple[str | None, str]]) -> list[str]:
+def record(pairs: Iterable[tuple[str | None, str]]) -> Iterator[str]:
     """The lines of a record: values behind their names."""
-    return list(_record(pairs))
-
-
-def _record(pairs: Iterable[tuple[str | None, str]]) -> Iterator[str]:
     plain = ((name, _LIKE_A_FIELD.sub(", ", value)) for name, value in pairs if value)
     items = [f"{name}: {value}" if name else value for name, value in plain]
     if not items:

@@ -7,13 +7,20 @@ from collections.abc import Callable
 from email import policy
 from email.message import EmailMessage
 from email.parser import BytesParser
+from email.utils import parsedate_to_datetime
 from typing import Any
 
-from app.documents.readers.common import NESTED, UnreadableError, one_line, tidy
+from app.documents.readers.common import (
+    LONGEST_PROPERTY,
+    NESTED,
+    Properties,
+    UnreadableError,
+    one_line,
+    tidy,
+)
 from app.documents.readers.encoding import decoded
 from app.documents.readers.markup import html_text
 from app.documents.readers.paragraphs import paragraphs
-from app.documents.readers.properties import Properties, of_mail
 from dragon.localizable import Localizable, localizable
 
 _SHOWN = ("From", "To", "Cc", "Date", "Subject")
@@ -79,7 +86,11 @@ def _text(message: Any, read: Read) -> str:
 
 
 def _properties(message: Any) -> Properties:
-    return of_mail(_header(message, "Subject"), _header(message, "Date"))
+    try:
+        sent = parsedate_to_datetime(_header(message, "Date")).isoformat()
+    except ValueError:
+        sent = None
+    return Properties(_header(message, "Subject")[:LONGEST_PROPERTY] or None, sent)
 
 
 def _header(message: Any, name: str) -> str:

@@ -6,13 +6,14 @@ they are shown.
 
 from __future__ import annotations
 
+import datetime
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import yaml
 
+from app.documents.readers.common import LONGEST_PROPERTY, NOTHING, Properties, one_line
 from app.documents.readers.grid import table_lines
-from app.documents.readers.properties import NOTHING, Properties, of_front_matter
 
 _ROW = re.compile(r"\s*\|.*\|\s*")
 _RULE = re.compile(r"\s*\|(?:\s*:?-+:?\s*\|)+\s*")
@@ -20,6 +21,7 @@ _BORDER = re.compile(r"(?<!\\)\|")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _FRONT = re.compile(r"---[ \t]*\n(.{0,65536}?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _HEADING = re.compile(r"\s*# ")
+_MOST_TAGS = 50
 # Code, which is left alone, or [[note#heading|alias]], before which ! shows what is linked.
 _LINK = re.compile(
     r"(?P<code>(?P<ticks>`+)[^`].*?(?P=ticks))"
@@ -43,10 +45,31 @@ def without_front_matter(text: str) -> tuple[str, Properties]:
         return text, NOTHING
     if not isinstance(said, dict):
         return text, NOTHING
-    properties, body = of_front_matter(said), text[found.end() :].lstrip("\n")
+    properties, body = _properties(said), text[found.end() :].lstrip("\n")
     if properties.title and not _HEADING.match(body):
         body = f"# {properties.title}\n\n{body}"
     return body, properties
+
+
+def _properties(said: Mapping[object, object]) -> Properties:
+    """What the keys of front matter say, whatever stands under them."""
+    tags = said.get("tags", said.get("tag"))
+    each = tags.replace(",", " ").split() if isinstance(tags, str) else tags
+    named = [_words(tag) for tag in each[:_MOST_TAGS]] if isinstance(each, list) else []
+    return Properties(
+        title=_words(said.get("title")),
+        date=_words(said.get("date", said.get("created"))),
+        tags=tuple(dict.fromkeys(tag.lstrip("#") for tag in named if tag)),
+    )
+
+
+def _words(value: object) -> str | None:
+    """A plain value as text; None for what is nested, or empty."""
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    if isinstance(value, str | int | float):
+        return one_line(str(value))[:LONGEST_PROPERTY] or None
+    return None
 
 
 def _lines(lines: list[str]) -> Iterator[str]:

@@ -1,17 +1,32 @@
-"""HTML as visible text, with tables as records."""
+"""HTML as visible text, with tables as records; and EPUB, whose chapters are HTML."""
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import unquote
 
 from lxml import etree, html
 
-from app.documents.readers.common import NESTED, NO_TEXT, UnreadableError, damaged, one_line, tidy
+from app.documents.readers.archive import Archive
+from app.documents.readers.common import (
+    NESTED,
+    NO_TEXT,
+    UnreadableError,
+    damaged,
+    one_line,
+    tidy,
+    unreadable,
+)
 from app.documents.readers.encoding import decoded
 from app.documents.readers.grid import Cell, table_lines
+from dragon.localizable import Localizable, localizable
 
+_CONTAINER = "META-INF/container.xml"
+_ENCRYPTION = "META-INF/encryption.xml"
+_PAGES = {"application/xhtml+xml", "text/html"}
 _UNSEEN = {
     "script", "style", "noscript", "template", "iframe", "object", "svg", "math", "canvas", "head",
     "rp", "rt", "select", "button", "input", "textarea",
@@ -79,8 +94,9 @@ def _pieces(root: Any) -> Iterator[str]:
             if element.text:
                 yield _spaced(element, element.text)
         else:
-            if tag == "dt" and _said_of(element):
-                yield " " if (_text(element)).endswith(":") else ": "
+            following = element.getnext()
+            if tag == "dt" and following is not None and following.tag == "dd":  # what it means
+                yield " " if one_line("".join(element.itertext())).endswith(":") else ": "
             elif tag in _BLOCKS or tag in _HEADINGS:
                 yield "\n\n" if tag in {"p", "pre", "blockquote"} or tag in _HEADINGS else "\n"
             if element.tail:
@@ -100,16 +116,6 @@ def _opening(element: Any) -> str:
     return f" {element.get('alt', '')} " if tag == "img" else ""
 
 
-def _said_of(term: Any) -> bool:
-    """Whether what a term means comes next."""
-    following = term.getnext()
-    return following is not None and following.tag == "dd"
-
-
-def _text(element: Any) -> str:
-    return one_line("".join(element.itertext()))
-
-
 def _spaced(element: Any, text: str) -> str:
     """Line breaks count in `pre` alone."""
     if element is not None and element.tag == "pre":
@@ -120,12 +126,7 @@ def _spaced(element: Any, text: str) -> str:
 def _table(table: Any) -> list[list[Cell]]:
     """The rows of a table without those of tables within it, a caption before them."""
     rows = [
-        [
-            Cell(
-                "".join(_pieces(cell)), _span(cell, "rowspan"), _span(cell, "colspan"), _heads(cell)
-            )
-            for cell in row.iterchildren("td", "th")
-        ]
+        [_cell(cell, row) for cell in row.iterchildren("td", "th")]
         for row in table.iter("tr")
         if next(row.iterancestors("table")) is table
     ]
@@ -144,5 +145,51 @@ def _span(cell: Any, name: str) -> int:
     return (int(said) or _TO_THE_END) if said.isdecimal() else 1
 
 
-def _heads(cell: Any) -> bool:
-    return bool(cell.tag == "th" or cell.getparent().getparent().tag == "thead")
+def _cell(cell: Any, row: Any) -> Cell:
+    heads = cell.tag == "th" or row.getparent().tag == "thead"
+    return Cell("".join(_pieces(cell)), _span(cell, "rowspan"), _span(cell, "colspan"), heads)
+
+
+def epub_chapters(archive: Archive) -> tuple[list[str], Localizable | None]:
+    """The text of each chapter that has any, title and author first; a note of those missing."""
+    (rootfile,) = archive.xml(_CONTAINER).xpath("(//*[local-name()='rootfile']/@full-path)[1]") or [
+        ""
+    ]
+    package = archive.xml(rootfile)
+    base = posixpath.dirname(rootfile)
+    items = {
+        item.get("id"): posixpath.normpath(posixpath.join(base, unquote(item.get("href", ""))))
+        for item in package.xpath("//*[local-name()='item']")
+        if item.get("media-type") in _PAGES
+    }
+    order = [each.get("idref") for each in package.xpath("//*[local-name()='itemref']")]
+    names = [items[each] for each in order if each in items]
+    if _locked(archive) & set(names):
+        raise unreadable("file.drm", "The book is encrypted (DRM) and cannot be read.")
+    names = list(dict.fromkeys(names))
+    missing = [name for name in names if name not in archive.names]
+    chapters = [html_text(archive.read(name)) for name in names if name in archive.names]
+    chapters = [chapter for chapter in chapters if chapter.strip()]
+    if not chapters:
+        raise UnreadableError(NO_TEXT)
+    title, author = (
+        one_line(", ".join(package.xpath(f"//*[local-name()='{each}']/text()")))
+        for each in ("title", "creator")
+    )
+    if title:
+        chapters[0] = f"{title}{f', by {author}' if author else ''}.\n\n{chapters[0]}"
+    note = localizable(
+        "file.note.chapters",
+        "{missing} of {count} chapters are missing in the file.",
+        missing=len(missing),
+        count=len(names),
+    )
+    return chapters, note if missing else None
+
+
+def _locked(archive: Archive) -> set[str]:
+    """Names of encrypted entries; a book without DRM may still encrypt its fonts."""
+    if _ENCRYPTION not in archive.names:
+        return set()
+    uris = archive.xml(_ENCRYPTION).xpath("//*[local-name()='CipherReference']/@URI")
+    return {unquote(uri) for uri in uris}

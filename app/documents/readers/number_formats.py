@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Iterator, Mapping
 from decimal import ROUND_HALF_UP, Decimal
 
-from app.documents.readers.archive import XLSX_BOOK, Archive
+from app.documents.readers.archive import RELATIONS, XLSX_BOOK, Archive
 
 _STYLES = "xl/styles.xml"
 # Those that have a number and no code in the file, ECMA-376 part 1, 18.8.30.
@@ -81,19 +80,12 @@ def _codes(archive: Archive) -> dict[str, str]:
 
 
 def _sheets(archive: Archive) -> list[str]:
-    folder = posixpath.dirname(XLSX_BOOK)
-    relations = f"{folder}/_rels/{posixpath.basename(XLSX_BOOK)}.rels"
-    if not {XLSX_BOOK, relations} <= archive.names:
-        return []
-    targets = {
-        each.get("Id"): posixpath.normpath(posixpath.join("/", folder, each.get("Target", "")))[1:]
-        for each in archive.xml(relations)
-    }
-    ids = (
-        next((value for key, value in sheet.items() if key.endswith("}id")), "")
-        for sheet in archive.xml(XLSX_BOOK).iter("{*}sheet")
-    )
-    return [targets.get(each, "") for each in ids]
+    """The parts of the sheets, in order."""
+    targets = archive.related(XLSX_BOOK)
+    return [
+        targets.get(each.get(f"{RELATIONS}id"), "")
+        for each in archive.xml(XLSX_BOOK).iter("{*}sheet")
+    ]
 
 
 def _cells(sheet: bytes, codes: Mapping[str, str]) -> Formats:

@@ -1,4 +1,4 @@
-"""Text recognition (OCR) by Tesseract, where it is installed; also within the cell."""
+"""Text recognition (OCR) in images by Tesseract, where it is installed; also within the cell."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import os
 import resource
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -19,7 +20,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from app.documents.readers.common import UnreadableError
+from app.documents.readers.common import UnreadableError, damaged, unreadable
 from app.documents.readers.paragraphs import unwrapped
 from dragon.localizable import localizable
 
@@ -28,6 +29,7 @@ NEEDED = localizable(
     "Reading that takes text recognition (OCR): install Tesseract on this machine "
     "(`apt install tesseract-ocr`, `brew install tesseract`), then retry.",
 )
+UNCERTAIN = 90  # percent; clean print has 94 to 97, and at 86 words are wrong
 DPI = 300
 MOST_PIXELS = 25_000_000  # of a page: A4 at 300 dots an inch has 9 million
 
@@ -35,8 +37,19 @@ _PAGE_SECONDS = 40  # of processor time
 _SECONDS = 400  # of a clock, for all pages of a file
 _NO_LANGUAGES = {"osd", "equ", "snum"}
 _MOST_LANGUAGES = 4  # each takes more time, and makes errors likelier
-_UNCERTAIN = 90  # percent; clean print has 94 to 97, and at 86 words are wrong
 _NOISE = 40  # percent, below which a block is a picture and no text
+_FORMATS = {"png": ("PNG",), "jpeg": ("JPEG", "MPO"), "tiff": ("TIFF",), "webp": ("WEBP",)}
+_LARGEST = 100_000_000  # pixels
+_MOST_PAGES = 1000
+_SMALL = 1500  # pixels: the longer side of a picture whose letters are worth enlarging
+_TOO_LARGE = localizable(
+    "file.megapixels",
+    "The image has more than {count} megapixels. Make it smaller.",
+    count=_LARGEST // 1_000_000,
+)
+_TOO_MANY = localizable(
+    "file.image.pages", "The image has more than {count} pages. Split it.", count=_MOST_PAGES
+)
 _PR_SET_PDEATHSIG = 1
 
 
@@ -46,11 +59,6 @@ class Recognised:
 
     text: str
     confidence: int
-
-    @property
-    def unsure(self) -> bool:
-        """Whether it is worth a warning."""
-        return self.confidence < _UNCERTAIN
 
 
 @dataclass(frozen=True)
@@ -88,12 +96,10 @@ class Tesseract:
         listed = self._run("--list-langs").stdout.decode("utf-8", "replace").splitlines()[1:]
         found = sorted({*listed} - _NO_LANGUAGES, key=lambda each: (each != "eng", each))
         if not found:
-            raise UnreadableError(
-                localizable(
-                    "file.ocr.language",
-                    "Tesseract is installed without any language. Install one, such as "
-                    "`tesseract-ocr-eng`, then retry.",
-                )
+            raise unreadable(
+                "file.ocr.language",
+                "Tesseract is installed without any language. Install one, such as "
+                "`tesseract-ocr-eng`, then retry.",
             )
         return found
 
@@ -155,3 +161,48 @@ def _paragraphs(words: Sequence[dict[str, str]]) -> Iterator[str]:
     for _, paragraph in groupby(words, lambda word: (word["block_num"], word["par_num"])):
         lines = groupby(paragraph, lambda word: word["line_num"])
         yield "\n".join(" ".join(word["text"] for word in line) for _, line in lines)
+
+
+def image_pages(data: bytes, kind: str, ocr: Tesseract | None) -> list[Recognised | None]:
+    """The pages of an image, of which only a TIFF has several. None for what was not read.
+
+    Raises UnreadableError.
+    """
+    from PIL import Image, ImageSequence
+
+    if ocr is None:
+        return [None]
+    try:
+        opened = Image.open(io.BytesIO(data), formats=_FORMATS[kind])
+        frames = ImageSequence.Iterator(opened) if kind == "tiff" else [opened]
+        count = getattr(opened, "n_frames", 1) if kind == "tiff" else 1
+        pages = []
+        for number, frame in enumerate(frames):
+            if number == _MOST_PAGES:
+                raise UnreadableError(_TOO_MANY)
+            pages.append(ocr.read(_page(frame), (number + 1, count)))
+    except Image.DecompressionBombError:
+        raise UnreadableError(_TOO_LARGE) from None
+    except (OSError, SyntaxError, ValueError, EOFError, struct.error):
+        raise UnreadableError(damaged(f".{kind}")) from None
+    return pages
+
+
+def _page(image: Any) -> Any:
+    """The image as it is looked at, in gray, of a size that is good to read."""
+    from PIL import Image, ImageOps
+
+    if image.width * image.height > _LARGEST:
+        raise UnreadableError(_TOO_LARGE)
+    image = ImageOps.exif_transpose(image)
+    if image.has_transparency_data:
+        seen = Image.new("RGBA", image.size, "white")
+        seen.alpha_composite(image.convert("RGBA"))
+        image = seen
+    if image.mode.startswith("I;16"):
+        image = image.convert("I").point(lambda value: value * (1 / 256))
+    image = image.convert("L")
+    fitting = (MOST_PIXELS / (image.width * image.height)) ** 0.5
+    scale = min(2.0 if max(image.size) < _SMALL else 1.0, fitting)
+    size = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
+    return image if scale == 1.0 else image.resize(size)

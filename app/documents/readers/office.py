@@ -1,4 +1,8 @@
-"""DOCX: paragraphs, tables, notes, headers and footers."""
+"""Open XML, as Word and PowerPoint write it.
+
+DOCX: paragraphs, tables, notes, headers, footers, comments, charts. PPTX: each slide: its title,
+lists, tables, charts, diagrams and notes.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +11,23 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from app.documents.readers.archive import DOCX_TEXT, Archive
-from app.documents.readers.charts import chart_lines
-from app.documents.readers.common import tidy
+from app.documents.readers.archive import DOCX_TEXT, PPTX_SLIDES, RELATIONS, Archive
+from app.documents.readers.common import one_line, tidy
 from app.documents.readers.grid import Cell, table_lines
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+_C = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
+_P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
+_DIAGRAM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
 _ALTERNATIVE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
 _APART = re.compile(r"word/(?:footnotes|endnotes|header\d*|footer\d*)\.xml")
 _CHART = re.compile(r"word/charts/chart\d*\.xml")
 _COMMENTS, _STYLES = "word/comments.xml", "word/styles.xml"
 _HEADING = re.compile(r"[Hh]eading ?([1-6])|(Title)")
+_TITLES, _LISTS = {"title", "ctrTitle"}, {"body", "obj"}
+_REPEATED = {"dt", "ftr", "hdr", "sldNum", "sldImg"}
+_COVERED = {("hMerge", "1"), ("vMerge", "1")}  # by another cell that reaches over it
 
 
 def docx_text(archive: Archive) -> str:
@@ -29,7 +39,7 @@ def docx_text(archive: Archive) -> str:
     if _COMMENTS in archive.names:
         blocks += [f"Comment: {block}" for block in _blocks(archive.xml(_COMMENTS), {})]
     for name in sorted(filter(_CHART.fullmatch, archive.names)):
-        blocks.append("\n".join(chart_lines(archive.xml(name))))
+        blocks.append("\n".join(_chart(archive.xml(name))))
     return tidy("\n\n".join(blocks))
 
 
@@ -58,7 +68,8 @@ def _table(table: Any, headings: Mapping[str, str]) -> list[list[Cell]]:
         for cell in row.iter(f"{_W}tc"):
             if next(cell.iterancestors(f"{_W}tr")) is not row:
                 continue
-            across = int(_value(cell, "gridSpan") or 1)
+            span = cell.find(f"{_W}tcPr/{_W}gridSpan")
+            across = 1 if span is None else int(span.get(f"{_W}val") or 1)
             merged = cell.find(f"{_W}tcPr/{_W}vMerge")
             if merged is not None and merged.get(f"{_W}val") != "restart" and column in above:
                 at, n = above[column]
@@ -70,11 +81,6 @@ def _table(table: Any, headings: Mapping[str, str]) -> list[list[Cell]]:
             column += across
         rows.append(cells)
     return rows
-
-
-def _value(cell: Any, name: str) -> str:
-    found = cell.find(f"{_W}tcPr/{_W}{name}")
-    return "" if found is None else str(found.get(f"{_W}val", ""))
 
 
 def _paragraph(paragraph: Any, headings: Mapping[str, str]) -> str:
@@ -109,3 +115,87 @@ def _runs(element: Any) -> Iterator[str]:
             yield "-"
         elif child.tag not in {f"{_W}txbxContent", f"{_W}pPr", f"{_W}moveFrom", _ALTERNATIVE}:
             yield from _runs(child)
+
+
+def pptx_slides(archive: Archive) -> list[str]:
+    """The text of each slide in order; one without any is empty."""
+    targets = archive.related(PPTX_SLIDES)
+    slides = archive.xml(PPTX_SLIDES).iter(f"{_P}sldId")
+    return [_slide(archive, targets.get(each.get(f"{RELATIONS}id", ""), "")) for each in slides]
+
+
+def _slide(archive: Archive, name: str) -> str:
+    targets = archive.related(name)
+    blocks = list(_shown(archive, archive.xml(name), targets))
+    blocks.sort(key=lambda block: not block.startswith("# "))
+    if notes := targets.get("notesSlide"):
+        bodies = (s for s in archive.xml(notes).iter(f"{_P}sp") if _placed(s) == "body")
+        said = ("\n".join(_lines(each, listed=False)) for each in bodies)
+        blocks += [f"Notes: {each}" for each in said if each]
+    return tidy("\n\n".join(blocks))
+
+
+def _shown(archive: Archive, slide: Any, targets: dict[str, str]) -> Iterator[str]:
+    """Text boxes, tables and diagrams, those in groups too."""
+    for shape in slide.iter(f"{_P}sp", f"{_P}graphicFrame"):
+        if any(each.tag == _ALTERNATIVE for each in shape.iterancestors()):
+            continue
+        kind = _placed(shape)
+        if shape.tag == f"{_P}sp" and kind not in _REPEATED:
+            text = "\n".join(_lines(shape, listed=kind in _LISTS))
+            yield f"# {one_line(text)}" if text and kind in _TITLES else text
+        for table in shape.iter(f"{_A}tbl"):
+            rows = [
+                [_cell(cell) for cell in row.iter(f"{_A}tc") if not _COVERED & {*cell.items()}]
+                for row in table.iter(f"{_A}tr")
+            ]
+            yield "\n".join(table_lines(rows))
+        for chart in shape.iter(f"{_C}chart"):
+            if data := targets.get(chart.get(f"{RELATIONS}id", "")):
+                yield "\n".join(_chart(archive.xml(data)))
+        for diagram in shape.iter(f"{_DIAGRAM}relIds"):
+            if data := targets.get(diagram.get(f"{RELATIONS}dm", "")):
+                yield "\n".join(_lines(archive.xml(data), listed=True))
+
+
+def _placed(shape: Any) -> str:
+    """The kind of placeholder that a shape is; "" for one that somebody drew."""
+    placeholder = shape.find(f"*/{_P}nvPr/{_P}ph")
+    return "" if placeholder is None else placeholder.get("type", "obj")
+
+
+def _cell(cell: Any) -> Cell:
+    down, across = (int(cell.get(name, "1")) for name in ("rowSpan", "gridSpan"))
+    return Cell(" ".join(_lines(cell, listed=False)), down, across)
+
+
+def _lines(element: Any, *, listed: bool) -> Iterator[str]:
+    """The paragraphs; as items of a list where they have bullets, as `listed` ones have."""
+    for paragraph in element.iter(f"{_A}p"):
+        runs = paragraph.iter(f"{_A}t", f"{_A}br")
+        text = one_line("".join(" " if run.tag == f"{_A}br" else run.text or "" for run in runs))
+        marks = paragraph.find(f"{_A}pPr")
+        bullets = {child.tag for child in marks} if marks is not None else set()
+        item = bullets & {f"{_A}buChar", f"{_A}buAutoNum"} or (
+            listed and f"{_A}buNone" not in bullets
+        )
+        if text:
+            yield f"- {text}" if item else text
+
+
+def _chart(root: Any) -> list[str]:
+    """A line a category, with the value of each series."""
+    names, table = [""], dict[str, list[str]]()
+    for series in root.iter(f"{_C}ser"):
+        title = " ".join(v.text or "" for v in series.iterfind(f"{_C}tx//{_C}v"))
+        labels, values = (_points(series, kind) for kind in (("cat", "xVal"), ("val", "yVal")))
+        for n, value in values.items():
+            row = table.setdefault(labels.get(n, str(int(n) + 1)), [])
+            row += [""] * (len(names) - 1 - len(row)) + [value]
+        names.append(one_line(title) or f"series {len(names)}")
+    return table_lines([["Category", *names[1:]], *([label, *row] for label, row in table.items())])
+
+
+def _points(series: Any, kinds: tuple[str, ...]) -> dict[str, str]:
+    points = (p for kind in kinds for p in series.iterfind(f"{_C}{kind}//{_C}pt"))
+    return {p.get("idx", "0"): one_line(p.findtext(f"{_C}v") or "") for p in points}

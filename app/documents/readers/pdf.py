@@ -33,11 +33,7 @@ _COVERED = 0.5  # of a page, by the picture of a scan
 _PRIVATE = re.compile(r"[\ue000-\uf8ff]")  # letters of a font that does not say which they are
 _NOTES = {raw.FPDF_ANNOT_TEXT, raw.FPDF_ANNOT_FREETEXT, raw.FPDF_ANNOT_HIGHLIGHT}
 _TICKED = {raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON}
-_WRITTEN = {
-    raw.FPDF_FORMFIELD_TEXTFIELD,
-    raw.FPDF_FORMFIELD_COMBOBOX,
-    raw.FPDF_FORMFIELD_LISTBOX,
-}
+_WRITTEN = {raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX}
 
 
 def pdf_pages(data: bytes, ocr: Tesseract | None) -> tuple[Sequence[Recognised | str | None], int]:
@@ -70,22 +66,19 @@ def pdf_pages(data: bytes, ocr: Tesseract | None) -> tuple[Sequence[Recognised |
         if error.err_code == _PASSWORD_ERROR:
             raise UnreadableError(_ENCRYPTED) from None
         raise UnreadableError(_DAMAGED) from None
-    texts = without_running_lines([_raw(page) if isinstance(page, str) else "" for page in pages])
+    texts = without_running_lines([page if isinstance(page, str) else "" for page in pages])
     return [
         "\n\n".join(filter(None, (unwrapped(text), said))) if isinstance(page, str) else page
         for page, text, said in zip(pages, texts, written, strict=True)
     ], stamped
 
 
-def _raw(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
 def _is_readable(text: str, page: Any) -> bool:
     """Whether a page's text is all that it says, or it shows nothing else."""
     letters = len(text.strip())
     if 2 * len(_PRIVATE.findall(text)) >= letters:
-        return not letters and not _shows_something(page)
+        # A picture may be all there is, or letters that are drawn as lines.
+        return not letters and not any(page.get_objects(filter=_SHAPES, max_depth=3))
     return letters > _STAMP or not _is_scanned(page)
 
 
@@ -99,12 +92,6 @@ def _is_scanned(page: Any) -> bool:
     return False
 
 
-def _shows_something(page: Any) -> bool:
-    """Whether there is a picture on it, or letters that are drawn as lines."""
-    shapes = page.get_objects(filter=_SHAPES, max_depth=3)
-    return next(iter(shapes), None) is not None
-
-
 def _picture(page: Any) -> Any:
     """The page in gray, as an image of Pillow's."""
     width, height = page.get_size()
@@ -114,7 +101,7 @@ def _picture(page: Any) -> Any:
 
 def _page_text(page: Any, layout: Layout) -> str:
     text_page = page.get_textpage()
-    text: str = text_page.get_text_range()
+    text: str = text_page.get_text_range().replace("\r\n", "\n").replace("\r", "\n")
     boxes = [text_page.get_rect(n) for n in range(text_page.count_rects())]
     upright = sum(right - left >= top - bottom for left, bottom, right, top in boxes)
     columned = None

@@ -8,20 +8,23 @@ from dataclasses import dataclass, field
 from app.documents.readers import tables
 from app.documents.readers.archive import Archive
 from app.documents.readers.cards import recorded
-from app.documents.readers.common import NESTED, NO_TEXT, PAGE_BREAK, UnreadableError
-from app.documents.readers.epub import epub_chapters
+from app.documents.readers.common import (
+    NESTED,
+    NO_TEXT,
+    NOTHING,
+    PAGE_BREAK,
+    Properties,
+    UnreadableError,
+)
 from app.documents.readers.grid import table_lines
-from app.documents.readers.image import image_pages
 from app.documents.readers.mail import mail_text, mailbox_text
 from app.documents.readers.markdown import markdown_text, without_front_matter
-from app.documents.readers.markup import html_text
-from app.documents.readers.ocr import NEEDED, Recognised, Tesseract
-from app.documents.readers.office import docx_text
+from app.documents.readers.markup import epub_chapters, html_text
+from app.documents.readers.ocr import NEEDED, UNCERTAIN, Recognised, Tesseract, image_pages
+from app.documents.readers.office import docx_text, pptx_slides
 from app.documents.readers.opendocument import odp_slides, odt_text
 from app.documents.readers.paragraphs import paragraphs
 from app.documents.readers.pdf import pdf_pages
-from app.documents.readers.presentation import pptx_slides
-from app.documents.readers.properties import NOTHING, Properties
 from app.documents.readers.rtf import rtf_text
 from app.documents.readers.sniff import readable, sniff
 from app.documents.readers.spreadsheet import sheets_text
@@ -104,49 +107,45 @@ def _reading(kind: str, data: bytes, name: str, ocr: Tesseract | None, nested: i
 def _looked_at(
     kind: str, pages: Sequence[Recognised | str | None], ocr: Tesseract | None, stamped: int = 0
 ) -> Reading:
-    """The reading of pages some of which are pictures: None were not read, nor `stamped` ones."""
+    """A reading of pages that may be pictures: None for one not read, `stamped` more besides."""
     texts = [page.text if isinstance(page, Recognised) else page or "" for page in pages]
-    seen = {
-        n: page for n, page in enumerate(pages, 1) if isinstance(page, Recognised) and page.text
+    confidence = {
+        n: page.confidence
+        for n, page in enumerate(pages, 1)
+        if isinstance(page, Recognised) and page.text
     }
     unread = stamped + sum(page is None for page in pages)
     if not any(text.strip() for text in texts):
         raise UnreadableError((_FAILED if ocr else _PICTURES) if unread else NO_TEXT)
-    notes = []
-    if unread:
-        notes.append(_left_out(unread, len(pages)) if ocr else _scanned(unread, len(pages)))
-    if unsure := [_unsure(n, page) for n, page in seen.items() if page.unsure]:
+    notes = [_unread(unread, len(pages), ocr)] if unread else []
+    unsure = [
+        localizable("file.note.page", "page {page} ({confidence} %)", page=n, confidence=percent)
+        for n, percent in confidence.items()
+        if percent < UNCERTAIN
+    ]
+    if unsure:
         more = [Localizable("...")] if len(unsure) > _MOST_NAMED else []
         listed = joined([*unsure[:_MOST_NAMED], *more], ", ")
         uncertain = "Text recognition (OCR) was uncertain: {pages}"
         notes.append(localizable("file.note.uncertain", uncertain, pages=listed))
-    confidence = {number: page.confidence for number, page in seen.items()}
     return Reading(kind, texts, joined(notes, " ") if notes else None, confidence=confidence)
 
 
-def _unsure(number: int, page: Recognised) -> Localizable:
-    return localizable(
-        "file.note.page", "page {page} ({confidence} %)", page=number, confidence=page.confidence
-    )
-
-
-def _scanned(unread: int, count: int) -> Localizable:
+def _unread(unread: int, count: int, ocr: Tesseract | None) -> Localizable:
+    if ocr:
+        return localizable(
+            "file.note.left_out",
+            "{unread} of {count} pages were not read: text recognition (OCR) failed on them, or "
+            "took too long.",
+            unread=unread,
+            count=count,
+        )
     return localizable(
         "file.note.scanned",
         "{unread} of {count} pages have no text, as when they were scanned. {needed}",
         unread=unread,
         count=count,
         needed=NEEDED,
-    )
-
-
-def _left_out(unread: int, count: int) -> Localizable:
-    return localizable(
-        "file.note.left_out",
-        "{unread} of {count} pages were not read: text recognition (OCR) failed on them, or took "
-        "too long.",
-        unread=unread,
-        count=count,
     )
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 from pathlib import Path
+from typing import Self
 
 from app.documents.readers import tables
 from app.documents.readers.archive import DOCX_TEXT, PPTX_SLIDES, XLSX_BOOK, Archive
-from app.documents.readers.common import ENCRYPTED, UnreadableError, damaged
+from app.documents.readers.common import ENCRYPTED, UnreadableError, damaged, unreadable
 from app.documents.readers.encoding import Decoded, decoded
 from dragon.localizable import Localizable, localizable
 
@@ -29,15 +30,6 @@ _STARTS = (
     (b"II*\0", "tiff"),
     (b"MM\0*", "tiff"),
 )
-# Of archives, by an entry that only they have, and by what their entry "mimetype" says.
-_PARTS = {DOCX_TEXT: "docx", XLSX_BOOK: "xlsx", PPTX_SLIDES: "pptx"}
-_DECLARED = {
-    b"application/epub+zip": "epub",
-    b"application/vnd.oasis.opendocument.text": "odt",
-    b"application/vnd.oasis.opendocument.spreadsheet": "ods",
-    b"application/vnd.oasis.opendocument.presentation": "odp",
-}
-_PACKED = {*_PARTS.values(), *_DECLARED.values()}
 _OPENDOCUMENT_MANIFEST = "META-INF/manifest.xml"
 _ENCRYPTED_OFFICE = "EncryptedPackage".encode("utf-16-le")
 _HTML = re.compile(
@@ -50,39 +42,46 @@ _HEADERS_BYTES = 65_536
 _SENT = {b"date", b"message-id", b"received", b"mime-version"}
 
 
+_OFFICE = "application/vnd.openxmlformats-officedocument"
+_OPEN = "application/vnd.oasis.opendocument"
+
+
 class Kind(StrEnum):
-    """The type of a file, detected from its bytes."""
+    """The type of a file, detected from its bytes.
 
-    TEXT = "text"
-    MARKDOWN = "markdown"
-    PDF = "pdf"
-    DOCX = "docx"
-    XLSX = "xlsx"
-    PPTX = "pptx"
-    ODT = "odt"
-    ODS = "ods"
-    ODP = "odp"
-    RTF = "rtf"
-    HTML = "html"
-    CSV = "csv"
-    JSON = "json"
-    EPUB = "epub"
-    EMAIL = "email"
-    MBOX = "mbox"
-    PNG = "png"
-    JPEG = "jpeg"
-    TIFF = "tiff"
-    WEBP = "webp"
+    `media_type` is the Content-Type of the original, `suffixes` are what names of such files end
+    with, the usual one first.
+    """
 
-    @property
-    def media_type(self) -> str:
-        """The Content-Type of the original."""
-        return _TYPES[self][0]
+    media_type: str
+    suffixes: list[str]
 
-    @property
-    def suffixes(self) -> list[str]:
-        """What names of such files end with, the usual one first."""
-        return _TYPES[self][1].split()
+    TEXT = "text", "text/plain", ".txt"
+    MARKDOWN = "markdown", "text/markdown", ".md .markdown"
+    PDF = "pdf", "application/pdf", ".pdf"
+    DOCX = "docx", f"{_OFFICE}.wordprocessingml.document", ".docx"
+    XLSX = "xlsx", f"{_OFFICE}.spreadsheetml.sheet", ".xlsx"
+    PPTX = "pptx", f"{_OFFICE}.presentationml.presentation", ".pptx"
+    ODT = "odt", f"{_OPEN}.text", ".odt"
+    ODS = "ods", f"{_OPEN}.spreadsheet", ".ods"
+    ODP = "odp", f"{_OPEN}.presentation", ".odp"
+    RTF = "rtf", "application/rtf", ".rtf"
+    HTML = "html", "text/html", ".html .htm .xhtml"
+    CSV = "csv", "text/csv", ".csv .tsv"
+    JSON = "json", "application/json", ".json"
+    EPUB = "epub", "application/epub+zip", ".epub"
+    EMAIL = "email", "message/rfc822", ".eml"
+    MBOX = "mbox", "application/mbox", ".mbox"
+    PNG = "png", "image/png", ".png"
+    JPEG = "jpeg", "image/jpeg", ".jpg .jpeg"
+    TIFF = "tiff", "image/tiff", ".tif .tiff"
+    WEBP = "webp", "image/webp", ".webp"
+
+    def __new__(cls, name: str, media_type: str = "", suffixes: str = "") -> Self:
+        """A member; its value is the name."""
+        self = str.__new__(cls, name)
+        self._value_, self.media_type, self.suffixes = name, media_type, suffixes.split()
+        return self
 
     @property
     def paged(self) -> bool:
@@ -100,30 +99,10 @@ class Kind(StrEnum):
         return self not in (Kind.PNG, Kind.JPEG, Kind.TIFF, Kind.WEBP)
 
 
-_OFFICE = "application/vnd.openxmlformats-officedocument."
-_OPEN = "application/vnd.oasis.opendocument."
-_TYPES = {
-    Kind.TEXT: ("text/plain", ".txt"),
-    Kind.MARKDOWN: ("text/markdown", ".md .markdown"),
-    Kind.PDF: ("application/pdf", ".pdf"),
-    Kind.DOCX: (f"{_OFFICE}wordprocessingml.document", ".docx"),
-    Kind.XLSX: (f"{_OFFICE}spreadsheetml.sheet", ".xlsx"),
-    Kind.PPTX: (f"{_OFFICE}presentationml.presentation", ".pptx"),
-    Kind.ODT: (f"{_OPEN}text", ".odt"),
-    Kind.ODS: (f"{_OPEN}spreadsheet", ".ods"),
-    Kind.ODP: (f"{_OPEN}presentation", ".odp"),
-    Kind.RTF: ("application/rtf", ".rtf"),
-    Kind.HTML: ("text/html", ".html .htm .xhtml"),
-    Kind.CSV: ("text/csv", ".csv .tsv"),
-    Kind.JSON: ("application/json", ".json"),
-    Kind.EPUB: ("application/epub+zip", ".epub"),
-    Kind.EMAIL: ("message/rfc822", ".eml"),
-    Kind.MBOX: ("application/mbox", ".mbox"),
-    Kind.PNG: ("image/png", ".png"),
-    Kind.JPEG: ("image/jpeg", ".jpg .jpeg"),
-    Kind.TIFF: ("image/tiff", ".tif .tiff"),
-    Kind.WEBP: ("image/webp", ".webp"),
-}
+# Of archives, by an entry that only they have, and by what their entry "mimetype" says.
+_PARTS = {DOCX_TEXT: Kind.DOCX, XLSX_BOOK: Kind.XLSX, PPTX_SLIDES: Kind.PPTX}
+_DECLARED = {kind.media_type: kind for kind in (Kind.EPUB, Kind.ODT, Kind.ODS, Kind.ODP)}
+_PACKED = {*_PARTS.values(), *_DECLARED.values()}
 
 ACCEPTED = [suffix for kind in Kind for suffix in kind.suffixes] + ["text/*"]
 """What a file dialog is to offer: suffixes and media types, as HTML's `accept` has them."""
@@ -161,10 +140,8 @@ def sniff(data: bytes, name: str) -> str:
         if data.startswith(magic):
             raise _other(what)
     if suffix == ".pdf":
-        raise UnreadableError(
-            localizable(
-                "file.not_pdf", "The file is named .pdf but is not a PDF. Save it as a PDF again."
-            )
+        raise unreadable(
+            "file.not_pdf", "The file is named .pdf but is not a PDF. Save it as a PDF again."
         )
     if _is_mail(data):
         return "email"
@@ -195,8 +172,10 @@ def _archive_kind(archive: Archive) -> str:
             return kind
     if "mimetype" in archive.names:
         declared = archive.read("mimetype").strip().removesuffix(b"-template")
-        if opened := _DECLARED.get(declared):
-            if opened != "epub" and b":encryption-data" in archive.read(_OPENDOCUMENT_MANIFEST):
+        if opened := _DECLARED.get(declared.decode("latin-1")):
+            if opened is not Kind.EPUB and b":encryption-data" in archive.read(
+                _OPENDOCUMENT_MANIFEST
+            ):
                 raise UnreadableError(ENCRYPTED)
             return opened
     if "xl/workbook.bin" in archive.names:
@@ -205,9 +184,7 @@ def _archive_kind(archive: Archive) -> str:
 
 
 def _other(what: Localizable) -> UnreadableError:
-    return UnreadableError(
-        localizable("file.other", "The file is {what}. {taken}", what=what, taken=TAKEN)
-    )
+    return unreadable("file.other", "The file is {what}. {taken}", what=what, taken=TAKEN)
 
 
 def _is_mail(data: bytes) -> bool:

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 
 from app.documents.readers.archive import Archive
-from app.documents.readers.common import UnreadableError, damaged, one_line
+from app.documents.readers.common import UnreadableError, damaged, one_line, unreadable
 from app.documents.readers.grid import Cell as Placed
 from app.documents.readers.grid import table_lines
 from app.documents.readers.number_formats import Formats, formats_of, shown, unresulted
@@ -46,16 +46,13 @@ def sheets_text(data: bytes, kind: str) -> tuple[str, Localizable | None]:
         if tables := list(_tables(rows, sheet.merged_cell_ranges or (), codes)):
             texts.append("\n\n".join((f"# {one_line(sheet.name)}", *tables)))
     lacking = unresulted(archive) if kind == ".xlsx" else 0
-    return "\n\n".join(texts), _unresulted(lacking) if lacking else None
-
-
-def _unresulted(count: int) -> Localizable:
-    return localizable(
+    note = localizable(
         "file.note.formulas",
         "{count} formula cells have no result in the file and were left out. Open it in a "
         "spreadsheet program and save it again.",
-        count=count,
+        count=lacking,
     )
+    return "\n\n".join(texts), note if lacking else None
 
 
 def _refuse_repetition(archive: Archive) -> None:
@@ -71,12 +68,10 @@ def _refuse_repetition(archive: Archive) -> None:
             if any(cell.get(_VALUE) or len(cell) for cell in row):
                 repeated, behind = repeated + behind, 0
     if repeated > _MOST_REPEATED:
-        raise UnreadableError(
-            localizable(
-                "file.rows",
-                "The file repeats rows more than {count} times. Save it again without them.",
-                count=_MOST_REPEATED,
-            )
+        raise unreadable(
+            "file.rows",
+            "The file repeats rows more than {count} times. Save it again without them.",
+            count=_MOST_REPEATED,
         )
 
 

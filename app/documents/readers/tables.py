@@ -78,7 +78,7 @@ def json_lines(value: Any) -> list[str]:
         else:
             fields = {one_line(name): item for name, item in each.items()}
             pairs = [(name, text) for name, item in fields.items() if (text := _plain(item))]
-            lines += record([(None, path), *pairs]) if pairs else []
+            lines += record([(None, path), *pairs] if pairs else [])
             if pairs and each is not value:  # nested lines name this object
                 path = f"{path} ({pairs[0][0]}: {pairs[0][1]})".strip()
             inner = [

@@ -90,10 +90,11 @@ def _extreme(column: Column, rows: Sequence[int], operation: Operation) -> list[
 
 def _worded(asked: TableQuery, table: Table, rows: list[int], title: str) -> str:
     """The answer in words; empty where it would be longer than anyone reads."""
+    named = sum(len(condition.values) for condition in asked.conditions)
     match asked.operation:
         case Operation.CELLS if len(rows) <= _SHOWN:
             return "; ".join(_cells(asked, table, row) for row in rows)
-        case Operation.ROWS if len(rows) == 1 or (len(rows) == 2 and _of_rows(asked)):
+        case Operation.ROWS if len(rows) == 1 or (len(rows) == 2 and named > 1):
             return " | ".join(_whole(table, row) for row in rows)
         case Operation.ROWS:
             return f"{len(rows)} rows: {_labels(table, rows)}"
@@ -132,11 +133,6 @@ def _undecided(table: Table, column: Column) -> str:
     name = table.columns[table.held.index(column)]
     why = column.why or (TWO_WAYS if column.either else "it does not hold numbers alone")
     return f"No answer can be computed from the column {name}: {why}."
-
-
-def _of_rows(asked: TableQuery) -> bool:
-    """Whether each of its rows is named."""
-    return sum(len(condition.values) for condition in asked.conditions) > 1
 
 
 def _counted(asked: TableQuery, table: Table, rows: list[int], title: str) -> str:

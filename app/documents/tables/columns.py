@@ -230,17 +230,13 @@ def _value(written: _Written, point: str) -> Decimal | None:
     whole, _, decimals = written.digits.partition(point)
     grouping = "," if point == "." else "."
     groups = whole.split(grouping)
-    thousands = len(groups) == 1 or (
-        0 < len(groups[0]) <= 3 and (all(len(g) == 3 for g in groups[1:]) or _as_in_india(groups))
-    )
+    sizes = [len(group) for group in groups[1:]]
+    indian = sizes[-1:] == [3] and set(sizes[:-1]) <= {2}  # 12,34,567
+    thousands = not sizes or (0 < len(groups[0]) <= 3 and (set(sizes) == {3} or indian))
     if not thousands or not set(decimals) <= set("0123456789"):
         return None
     value = Decimal(f"{''.join(groups) or '0'}.{decimals or '0'}")
     return -value if written.negative else value
-
-
-def _as_in_india(groups: Sequence[str]) -> bool:
-    return len(groups[-1]) == 3 and all(len(group) == 2 for group in groups[1:-1])
 
 
 def _point(numbers: Sequence[str]) -> str:

@@ -7,12 +7,17 @@ repeats its first value.
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
+from threading import Lock
 
 from app.documents.readers.grid import WIDTH
+from app.documents.readers.sniff import Kind
 from app.documents.tables.columns import Column, Holds, columns_of
+from app.documents.texts import text_of
 
 _YES, _NO = {"yes", "y", "true", "x"}, {"no", "n", "false", "-", ""}
 _FIELD = re.compile(r"([^;]{1,200}?): (.*)", re.DOTALL)
@@ -34,6 +39,7 @@ _IN_LINE = re.compile(
     r",? (?:and|or|und|oder|et|ou|y|e|o) [^\n,.:;]{1,60})\.?$",
     re.MULTILINE,
 )
+_KEPT = 16  # documents whose tables are in memory
 _LEAST_SUMMED = 3  # rows above one that is taken for their sum, whatever it is called
 
 
@@ -68,7 +74,11 @@ class Table:
         found: set[int] = set()
         above: list[int] = []
         for at, row in enumerate(self.rows):
-            words = [cell for n, cell in enumerate(row) if cell and not self._value(n, at)]
+            words = [
+                cell
+                for cell, column in zip(row, self.held, strict=True)
+                if cell and not (column.values and column.values[at] is not None)
+            ]
             named = len(words) == 1 and _TOTAL.fullmatch(words[0].strip(" :*")) is not None
             last = at == len(self.rows) - 1
             unnamed = len(words) < 2 and last and len(above) >= (_LEAST_SUMMED if words else 2)
@@ -77,10 +87,6 @@ class Table:
             else:
                 above.append(at)
         return frozenset(found)
-
-    def _value(self, column: int, row: int) -> bool:
-        values = self.held[column].values
-        return bool(values) and values[row] is not None
 
     def _sums_up(self, row: int, above: Sequence[int]) -> bool:
         """Whether all its numbers, of which one is not 0, are sums of those above."""
@@ -187,3 +193,32 @@ def _record(line: str) -> dict[str, str]:
         else:
             fields[""] = piece  # of a column without a name
     return fields if fields.keys() != {""} else {}
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """Tables of the documents under `files`, of those used last. A document never changes."""
+
+    files: Path
+    _tables: OrderedDict[str, Sequence[Table]] = field(default_factory=OrderedDict)
+    _lock: Lock = field(default_factory=Lock)  # searches run in threads
+
+    def of(self, document: str, kind: str) -> Sequence[Table]:
+        """A document's tables; none if it is gone, or of a kind that has none. It reads a file."""
+        if not (kind and Kind(kind).has_tables):
+            return ()
+        with self._lock:
+            if (kept := self._tables.get(document)) is None:
+                if not (text := text_of(self.files, document)):
+                    return ()
+                kept = tables_in(text)
+            self._tables[document] = kept
+            self._tables.move_to_end(document)
+            while len(self._tables) > _KEPT:
+                self._tables.popitem(last=False)
+            return kept
+
+    def forget(self, document: str) -> None:
+        """Drop the tables of a document that is deleted."""
+        with self._lock:
+            self._tables.pop(document, None)

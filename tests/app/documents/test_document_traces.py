@@ -1,6 +1,6 @@
 """What deletions, stops and kills leave behind, and what a start makes of it.
 
-Covers `app.documents.citations`, `app.documents.erasure`, `app.documents.progress` and
+Covers `app.documents.erasure`, `app.documents.progress` and
 `app.storage.purge`.
 """
 
@@ -24,7 +24,7 @@ from safetensors.numpy import save_file
 from app.conversations.background_run import BackgroundRuns
 from app.conversations.record import Ending
 from app.conversations.store import ConversationStore
-from app.documents.citations import GONE
+from app.documents.erasure import GONE
 from app.documents.progress import Stage
 from app.documents.store import DocumentStore
 from app.generation.accumulator import ObservedGeneration

@@ -1,6 +1,6 @@
 """Text recognition: a program in the cell, what it finds, and what is said without it.
 
-Covers `app.documents.readers.image` and `app.documents.readers.ocr`.
+Covers `app.documents.readers.ocr`.
 """
 
 from __future__ import annotations

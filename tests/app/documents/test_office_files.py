@@ -1,7 +1,6 @@
 """Slides, OpenDocument and RTF: their structure as text, and files that mean harm.
 
-Covers `app.documents.readers.charts`, `app.documents.readers.opendocument`,
-`app.documents.readers.presentation` and `app.documents.readers.rtf`.
+Covers `app.documents.readers.opendocument` and `app.documents.readers.rtf`.
 """
 
 from __future__ import annotations

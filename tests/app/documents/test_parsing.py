@@ -1,9 +1,9 @@
 """Text out of files of every kind, and files that mean harm.
 
 Covers `app.documents.parse_worker`, `app.documents.readers.archive`,
-`app.documents.readers.common`, `app.documents.readers.epub`, `app.documents.readers.mail`,
+`app.documents.readers.common`, `app.documents.readers.mail`,
 `app.documents.readers.markdown`, `app.documents.readers.markup`, `app.documents.readers.office`,
-`app.documents.readers.pdf`, `app.documents.readers.properties`, `app.documents.readers.read`,
+`app.documents.readers.pdf`, `app.documents.readers.read`,
 `app.documents.readers.sniff`, `app.documents.readers.spreadsheet` and
 `app.documents.readers.tables`.
 """

@@ -20,9 +20,8 @@ from app.documents.progress import Stage
 from app.documents.store import DocumentStore
 from app.storage.tables import Status
 from dragon.errors import InvalidRequestError, NotFoundError
-from dragon.retrieval.embedder import Embedder
+from dragon.retrieval.embedder import Embedder, Passage
 from dragon.retrieval.index import VectorIndex
-from dragon.retrieval.windows import Passage
 from tests.app.stores import NOTE, OTHER, finished, ingest, opened
 from tests.samples import embedder, prose
 

@@ -25,8 +25,7 @@ from app.documents.store import DocumentStore
 from app.owners import acting_as
 from app.storage.tables import Document, Status
 from dragon.errors import DocumentError, DocumentTooLargeError, NotFoundError, NotYoursError
-from dragon.retrieval.embedder import Embedder
-from dragon.retrieval.windows import Passage
+from dragon.retrieval.embedder import Embedder, Passage
 from harness.pdf import pdf
 from tests.app.stores import (
     NOTE,

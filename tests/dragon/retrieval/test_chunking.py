@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragon.retrieval.chunking import MOST_BYTES, PAGE_BREAK, Chunk, chunk, sentences
+from dragon.retrieval.chunking import MOST_BYTES, PAGE_BREAK, Chunk, chunks, sentences
 from tests.samples import prose
 
 
@@ -32,33 +32,33 @@ def check(pages: list[str], chunks: list[Chunk], limit: int) -> None:
 
 def test_a_short_note_is_one_chunk() -> None:
     note = "Dentist: Tuesday 14 May.\nBring the X-ray.\n\nParking costs 3 euros.\n"
-    assert chunk([note]) == [Chunk(note.strip(), 0, len(note) - 1, 1)]
+    assert [*chunks([note])] == [Chunk(note.strip(), 0, len(note) - 1, 1)]
 
 
 @pytest.mark.parametrize("pages", [[], [""], [" \n\t\n"], ["", " ", "\n"]])
 def test_nothing_visible_gives_no_chunks(pages: list[str]) -> None:
-    assert chunk(pages) == []
+    assert [*chunks(pages)] == []
 
 
 def test_pages_are_numbered_and_never_mixed() -> None:
     pages = ["First page.", "", "Third page.\nIts second line."]
-    chunks = chunk(pages)
-    assert [(each.page, each.text) for each in chunks] == [(1, pages[0]), (3, pages[2])]
-    check(pages, chunks, MOST_BYTES)
+    found = [*chunks(pages)]
+    assert [(each.page, each.text) for each in found] == [(1, pages[0]), (3, pages[2])]
+    check(pages, found, MOST_BYTES)
 
 
 def test_long_prose_breaks_between_sentences_and_fills_its_chunks() -> None:
     text = prose(200).replace("\n\n", " ")
-    chunks = chunk([text])
-    check([text], chunks, MOST_BYTES)
-    assert all(each.text.endswith(".") for each in chunks)
-    assert all(size(each.text) > 200 for each in chunks[:-1])
+    found = [*chunks([text])]
+    check([text], found, MOST_BYTES)
+    assert all(each.text.endswith(".") for each in found)
+    assert all(size(each.text) > 200 for each in found[:-1])
 
 
 def test_paragraphs_are_preferred_to_sentences() -> None:
     paragraph = "The heron waits by the weir. It does not move at all until the water clears. "
     text = "\n\n".join([paragraph * 2] * 8)
-    for each in chunk([text]):
+    for each in chunks([text]):
         assert each.text.endswith("clears.")
         assert each.text.startswith("The heron")
         assert text[each.end :].strip() == "" or text[each.end :].lstrip(" ").startswith("\n\n")
@@ -67,7 +67,7 @@ def test_paragraphs_are_preferred_to_sentences() -> None:
 def test_a_heading_stays_with_what_it_introduces() -> None:
     section = "## Section {}\n\n" + "The lamp is lit at dusk by the keeper of the hour. " * 5
     text = "\n\n".join(section.format(number) for number in range(6))
-    for each in chunk([text]):
+    for each in chunks([text]):
         assert "\n## " not in each.text
         assert not each.text.splitlines()[-1].startswith("#")
 
@@ -75,7 +75,7 @@ def test_a_heading_stays_with_what_it_introduces() -> None:
 def test_abbreviations_and_initials_do_not_end_sentences() -> None:
     filler = "Many birds rest on the quiet lake in autumn and wait. " * 4
     text = filler + "We met Dr. Okonjo and J. R. Tolliver there. " * 12
-    for each in chunk([text], 160):
+    for each in chunks([text], 160):
         assert not each.text.endswith(("Dr.", "J.", "R."))
 
 
@@ -93,8 +93,8 @@ def test_abbreviations_and_initials_do_not_end_sentences() -> None:
     ],
 )
 def test_over_long_words_are_cut_within_the_limit(text: str) -> None:
-    chunks = chunk([text], 32)
-    check([text], chunks, 32)
+    found = [*chunks([text], 32)]
+    check([text], found, 32)
 
 
 @given(
@@ -106,19 +106,19 @@ def test_over_long_words_are_cut_within_the_limit(text: str) -> None:
 )
 @settings(max_examples=150, deadline=None)
 def test_any_text_is_covered_in_order_within_the_limit(pages: list[str], limit: int) -> None:
-    check(pages, chunk(pages, limit), limit)
+    check(pages, [*chunks(pages, limit)], limit)
 
 
 def test_real_prose_is_covered_in_order_within_the_limit() -> None:
     words = prose(400).split(" ")
     random.Random(5).shuffle(words)
     pages = [" ".join(words[start : start + 900]) for start in range(0, len(words), 900)]
-    check(pages, chunk(pages), MOST_BYTES)
+    check(pages, [*chunks(pages)], MOST_BYTES)
 
 
 def test_a_limit_too_small_for_one_character_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 8"):
-        chunk(["text"], 7)
+        next(chunks(["text"], 7))
 
 
 def test_sentences_carry_what_their_chunk_opens_with() -> None:

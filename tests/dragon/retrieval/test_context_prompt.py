@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 
 from dragon.inference.tokenizer import Message
@@ -15,23 +13,19 @@ from dragon.retrieval.context_prompt import (
     nothing_found,
     prompt,
 )
-from dragon.retrieval.relevance import BARE_RELEVANCE
+from dragon.retrieval.relevance import BARE_RELEVANCE, Hit
 from dragon.sampling.role import Role
 from tests.templates import TEMPLATES, tokenizer
 
 
-@dataclass(frozen=True)
-class Found:
-    title: str
-    context: str
-    text: str
-    relevance: float
+def found(title: str, context: str, text: str, relevance: float) -> Hit:
+    return Hit(1, title, title, text, 0.0, relevance, context=context)
 
 
 PASSAGES = [
-    Found("garden.md", "Shed", "The key is under the blue pot.", 12.0),
-    Found("house.md", "", "The tap has leaked since May.\nIt drips at night.", 5.0),
-    Found("log.txt", "", "On Monday it rained.", 2.0),
+    found("garden.md", "Shed", "The key is under the blue pot.", 12.0),
+    found("house.md", "", "The tap has leaked since May.\nIt drips at night.", 5.0),
+    found("log.txt", "", "On Monday it rained.", 2.0),
 ]
 TALK = [
     Message("user", "Where is the key?"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragon.retrieval.courtesy import asks_nothing, plain
+from dragon.retrieval.query_parsing import asks_nothing, plain
 
 
 @pytest.mark.parametrize(

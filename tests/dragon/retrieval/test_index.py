@@ -1,15 +1,12 @@
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
-import faiss
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dragon.retrieval.index import IndexFileError, VectorIndex
+from dragon.retrieval.index import VectorIndex
 
 DIM = 16
 
@@ -66,7 +63,7 @@ def test_removed_vectors_are_not_found() -> None:
     assert index.search(target, 1)[0][0] == 104
     assert index.remove([104, 105, 999]) == 2
     assert 104 not in dict(index.search(target, 50))
-    assert index.ids == [key for key in range(100, 150) if key not in {104, 105}]
+    assert index.held(range(1000)) == {*range(100, 150)} - {104, 105}
 
 
 def test_vectors_of_another_shape_are_refused() -> None:
@@ -74,74 +71,20 @@ def test_vectors_of_another_shape_are_refused() -> None:
         VectorIndex(DIM).add([1, 2], np.zeros((2, 3), dtype=np.float32))
 
 
-def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
-    index, path = filled(), tmp_path / "vectors.faiss"
-    index.remove([101])
-    index.save(path)
-    loaded = VectorIndex.load(path, DIM)
-    query = vectors(1, seed=3)[0]
-    assert loaded.ids == index.ids
-    assert loaded.search(query, 5) == index.search(query, 5)
-    loaded.add([7], vectors(1))
-    assert loaded.remove([100]) == 1
-    assert os.listdir(tmp_path) == ["vectors.faiss"]
-
-
-@pytest.mark.parametrize("keep", [0, 3, 40, 0.5, 0.99])
-def test_a_truncated_file_is_refused(tmp_path: Path, keep: float) -> None:
-    path = tmp_path / "vectors.faiss"
-    filled().save(path)
-    data = path.read_bytes()
-    path.write_bytes(data[: int(keep * len(data)) if keep < 1 else int(keep)])
-    with pytest.raises(IndexFileError, match="missing or damaged"):
-        VectorIndex.load(path, DIM)
-
-
-def test_garbage_no_file_and_other_kinds_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "vectors.faiss"
-    with pytest.raises(IndexFileError):
-        VectorIndex.load(path, DIM)
-    path.write_bytes(os.urandom(4096))
-    with pytest.raises(IndexFileError):
-        VectorIndex.load(path, DIM)
-    faiss.write_index(faiss.IndexFlatIP(DIM), str(path))
-    with pytest.raises(IndexFileError, match="not an index of vectors"):
-        VectorIndex.load(path, DIM)
-    filled().save(path)
-    with pytest.raises(IndexFileError, match="length 17"):
-        VectorIndex.load(path, DIM + 1)
-
-
-def test_a_failed_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "vectors.faiss"
-    filled(3).save(path)
-
-    def fail(*_: object) -> None:
-        raise OSError("no space left")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", fail)
-        with pytest.raises(OSError, match="no space left"):
-            filled(9).save(path)
-    assert len(VectorIndex.load(path, DIM)) == 3
-    assert os.listdir(tmp_path) == ["vectors.faiss"]
-
-
-def test_threads_may_add_remove_search_and_save_at_once(tmp_path: Path) -> None:
-    index, path = filled(), tmp_path / "vectors.faiss"
+def test_threads_may_add_remove_and_search_at_once() -> None:
+    index = filled()
 
     def work(worker: int) -> None:
         ids = range(1000 * worker, 1000 * worker + 40)
         for key in ids:
             index.add([key], vectors(1, seed=key))
             index.search(vectors(1)[0], 5)
-        index.save(path)
         assert index.remove(list(ids)) == 40
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(work, range(1, 9)))
-    assert index.ids == list(range(100, 150))
-    assert len(VectorIndex.load(path, DIM)) >= 50
+    assert len(index) == 50
+    assert index.held(range(10_000)) == {*range(100, 150)}
 
 
 def test_vectors_come_back_for_ids_that_are_there() -> None:

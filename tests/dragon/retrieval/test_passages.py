@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dragon.retrieval.chunking import sentences
 from dragon.retrieval.passages import TO_READ, TO_WRITE_FROM, around, heading
+from dragon.retrieval.relevance import Hit
 
 
-@dataclass(frozen=True)
-class Line:
-    id: int
-    text: str
-    context: str = ""
+def line(place: int, text: str, context: str = "") -> Hit:
+    return Hit(place, "a", "a.txt", text, 0.0, 0.0, context=context)
 
 
-def document(lengths: list[int], first: int = 1) -> list[Line]:
+def document(lengths: list[int], first: int = 1) -> list[Hit]:
     """Sentences of so many times four bytes: about as many tokens of English."""
-    return [Line(first + n, "word" * length) for n, length in enumerate(lengths)]
+    return [line(first + n, "word" * length) for n, length in enumerate(lengths)]
 
 
-def ids(passage: tuple[Line, list[Line]]) -> list[int]:
+def ids(passage: tuple[Hit, list[Hit]]) -> list[int]:
     return [line.id for line in passage[1]]
 
 
-def near(lines: list[Line]) -> dict[int, list[Line]]:
+def near(lines: list[Hit]) -> dict[int, list[Hit]]:
     return {line.id: lines for line in lines}
 
 
@@ -108,12 +104,12 @@ The mower needs oil.
 )
 def test_the_heading_is_what_is_no_sentence_of_a_context(text: str, under: str) -> None:
     found = sentences([TEXT])
-    lines = [Line(n, each.text, each.context) for n, each in enumerate(found)]
+    lines = [line(n, each.text, each.context) for n, each in enumerate(found)]
     assert heading(next(line for line in lines if line.text == text), lines) == under
 
 
 def test_a_line_without_a_heading_stands_under_none() -> None:
     found = sentences(["First things first. Then the rest."])
-    lines = [Line(n, each.text, each.context) for n, each in enumerate(found)]
+    lines = [line(n, each.text, each.context) for n, each in enumerate(found)]
     assert lines[1].context == "First things first."
     assert [heading(line, lines) for line in lines] == ["", ""]

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from dragon.retrieval.courtesy import plain
 from dragon.retrieval.find import answering, ranked
-from dragon.retrieval.query_parsing import Query, questions_of
+from dragon.retrieval.query_parsing import Query, plain, questions_of
 from dragon.retrieval.relevance import Hit
 from tests.samples import embedder, hits, judge
 

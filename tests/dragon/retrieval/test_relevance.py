@@ -79,7 +79,7 @@ def test_the_scale_is_named_with_its_models() -> None:
     [
         *(f"relevance.{name}" for name in ("SLOPE", "WORDS", "LOWEST", "HIGHEST")),
         *(f"relevance.{name}" for name in ("LOGIT", "COSINE", "BIAS", "LEAST", "BARE_RELEVANCE")),
-        *(f"{module}.RULES" for module in ("courtesy", "lexical", "query_parsing")),
+        *("lexical.RULES", "query_parsing.RULES", "query_parsing.COURTESIES"),
     ],
 )
 def test_the_scale_is_named_with_all_that_makes_it(

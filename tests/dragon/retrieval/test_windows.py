@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragon.retrieval.windows import Window, windows
+from dragon.retrieval.embedder import Window, windows
 from tests.samples import embedder
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from dragon.retrieval.embedder import Passage
 from dragon.retrieval.index import Vectors
-from dragon.retrieval.windows import Passage
 
 PASSAGES = [
     ("1", "Lake Baikal", "Lake Baikal in Siberia is the deepest lake on Earth: 1,642 metres."),

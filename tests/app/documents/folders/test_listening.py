@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 from watchfiles import Change
 
-from app.documents.folders import listening, scan
+from app.documents.folders import scan, watcher
 from app.documents.folders.folders import FileState
-from app.documents.folders.listening import Listener
-from app.documents.folders.opening import Identity, identity_of
-from app.documents.folders.watcher import FolderState
+from app.documents.folders.scan import Identity, identity_of
+from app.documents.folders.watcher import FolderState, Listener
 from tests.app.documents.folders.watched import eventually, watching
 
 
@@ -76,7 +75,7 @@ async def test_a_name_that_is_no_text_makes_a_folder_deaf_to_nothing(
     # As long as the test may take: what is found is found by being heard of.
     monkeypatch.setattr("app.documents.folders.watcher._LATEST_S", 600.0)
     monkeypatch.setattr("app.documents.folders.watcher._UNHEARD_S", 600.0)
-    monkeypatch.setattr(listening, "_LATER_S", 600.0)
+    monkeypatch.setattr(watcher, "_LATER_S", 600.0)
     async with watching(tmp_path) as watched:
         (watched.root / "a.txt").write_text("The spare key hangs in the barn.")
         await watched.settled(a__txt=FileState.INDEXED)
@@ -97,7 +96,7 @@ async def test_a_name_that_is_no_text_makes_a_folder_deaf_to_nothing(
 async def test_a_folder_with_more_directories_than_are_listened_to_is_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listening, "MOST", 2)
+    monkeypatch.setattr(watcher, "MOST_HEARD", 2)
     monkeypatch.setattr("app.documents.folders.watcher._UNHEARD_S", 0.1)
     async with watching(tmp_path) as watched:
         for name in ("a", "b", "c"):

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.documents.folders.opening import Reader, opened
-from app.documents.folders.scan import content_of, scan
+from app.documents.folders.scan import Reader, content_of, opened, scan
 from dragon.errors import InvalidRequestError
 from tests.app.documents.folders.watched import FolderState, eventually, watching
 from tests.app.stores import opened as store_opened

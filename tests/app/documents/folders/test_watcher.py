@@ -1,7 +1,6 @@
 """A watched folder's documents follow its files, by real events.
 
-Covers `app.documents.folders.folders`, `app.documents.folders.keeping` and
-`app.documents.folders.versions`.
+Covers `app.documents.folders.folders` and `app.documents.folders.keeping`.
 """
 
 from __future__ import annotations

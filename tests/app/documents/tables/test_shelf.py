@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from app.documents.readers.sniff import Kind
-from app.documents.tables.shelf import Shelf
+from app.documents.tables.records import Shelf
 
 LINES = "name: Ann; hours: 40\nname: Ben; hours: 12\n"
 

@@ -1,6 +1,6 @@
 """What asks for a summary, and which sentences one is made of.
 
-Covers `app.documents.hits` and `app.documents.summaries`.
+Covers `app.documents.hits`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from app.documents.store import DocumentStore
-from app.documents.summary import Place, central, subject
+from app.documents.summaries import Place, central, subject
 from tests.app.stores import ingest
 
 MINUTES = b"""# Allotment meeting
