@@ -230,7 +230,7 @@ async def test_of_a_database_the_rows_are_taken_and_nothing_else(tmp_path: Path)
         ("ALTER TABLE messages RENAME COLUMN record TO other;", "messages is another one"),
         ("DROP TABLE alembic_version;", "no table alembic_version"),
         ("UPDATE alembic_version SET version_num = '../x';", "no version"),
-        ("PRAGMA foreign_keys = OFF; UPDATE chunks SET document_id = 'file-x';", "refer to"),
+        ("PRAGMA foreign_keys = OFF; UPDATE chunks SET document_id = 'file-x';", "refers to"),
     ],
 )
 async def test_a_database_of_another_making_is_refused_in_a_sentence(
