@@ -15,9 +15,9 @@ from dragon.models import EMBEDDED_MODEL
 from dragon.protocol.messages import Correction
 from harness import services
 from harness.services import Setup
+from harness.wiretap import wiretap
 from tests.contract.asking import upload
 from tests.contract.tapped import Tapped, opened, words
-from tests.contract.wiretap import wiretap
 
 pytestmark = pytest.mark.services
 
