@@ -240,6 +240,9 @@ class GenerationService:
             conversation=own,
             begins=Begins.TURNS,
             cloud_conversation=None if known == own else known,
+            parts=tuple(
+                part for part in request.parts if part == Part(Kind.QUESTION, request.asked)
+            ),
             prompt=request.prompt or (request.begins, request.conversation),
         )
 

@@ -51,6 +51,7 @@ class Kind(StrEnum):
     ANSWERS = "answers"  # what it knows of earlier ones
     TOOLS = "tools"
     FORMAT = "format"
+    WORDS = "words"  # that are to be likelier, or less so
     SEARCH = "search"  # the question in words that public documents are searched with
     PROMPT = "prompt"
 
@@ -61,6 +62,7 @@ _SAID = {
     Kind.ANSWERS: "what the cloud knows of earlier answers",
     Kind.TOOLS: "tools, with their calls",
     Kind.FORMAT: "the format asked for",
+    Kind.WORDS: "words asked for or against",
 }
 
 

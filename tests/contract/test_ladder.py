@@ -224,6 +224,16 @@ def test_the_ledger_names_all_that_the_cloud_was_asked_with(tapped: Tapped) -> N
     assert ledger["left"] == "Your question, instructions"
 
 
+def test_words_that_are_to_be_likelier_are_named(tapped: Tapped, tokenizer: Tokenizer) -> None:
+    biased = {str(token): 1 for token in tokenizer.encode("Vanterpool")}
+    answer, sent = tapped.ask(PUBLIC, sampling={"logit_bias": biased})
+    (asked,) = [message for message in sent if isinstance(message, control.Open)]
+    assert [str(token) for token, _ in asked.sampling.logit_bias] == [*biased]
+    ledger = tapped.ledger(answer)
+    assert {"kind": "words", "text": "Vanterpool"} in ledger["given"]
+    assert ledger["left"].startswith("Your question, words asked for or against")
+
+
 def test_what_was_asked_goes_from_the_ledger_with_its_chat(tapped: Tapped) -> None:
     device = tapped.device
     body = {"model": EMBEDDED_MODEL.name, "input": PUBLIC, "dragon": {"cloud": "always"}}

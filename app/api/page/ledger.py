@@ -95,9 +95,9 @@ class AnswerLedger(BaseModel):
 
     `left` says it in words: `asked` is what the cloud was asked ("nothing", "question", "prompt"),
     `given` is what it was asked with (kinds "question", "earlier" questions, "instructions",
-    "answers", "tools", "format", "search", "prompt"; text, null of answers whose words an earlier
-    entry has), `words` are those of the answer that were sent. Each is null if not known.
-    `epsilon` is null of an answer without a privacy budget.
+    "answers", "tools", "format", "words" biased, "search", "prompt"; text, null of answers whose
+    words an earlier entry has), `words` are those of the answer that were sent. Each is null if not
+    known. `epsilon` is null of an answer without a privacy budget.
     """
 
     answer: str
