@@ -21,6 +21,7 @@ from app.generation.retrieval import Retrieval
 from app.generation.rewriting import Rewriter
 from app.generation.run import DeviceRun
 from app.generation.scoring import Scorer
+from app.generation.transcripts import holds_a_chat
 from app.ledger.leakage import Kind, Part
 from app.ledger.writer import Account, Ledger
 from app.peer_link.client import Link
@@ -124,7 +125,7 @@ class GenerationService:
         Raises `InvalidRequestError` before the first event, `DragonError` when the model fails.
         """
         # No side searches by more than the link takes: both search by the same text if they can.
-        most, leaning = control.MAX_QUERY, request.query_alone
+        most, leaning, prompted = control.MAX_QUERY, request.query_alone, request.query
         request = replace(
             request,
             query=request.query[-most:],
@@ -135,10 +136,12 @@ class GenerationService:
         question = next((m.content for m in reversed(request.messages) if m.role == "user"), "")
         writes = self.retrieval.writes(request)
         needless = await self.retrieval.needless(request)
+        # What of a chat in one text was private is not known: it stays, unless the person sends it.
+        quoting = request.cloud is Cloud.WHEN_NEEDED and request.raw and holds_a_chat(prompted)
         if writes or needless:
             # What a sentence leaves open is asked of quotes only.
             request = replace(request, hops=0)
-        if needless:
+        if needless or quoting:
             request = replace(request, cloud=Cloud.NEVER)
         elif writes and self.retrieval.asks(request):
             request = self._alone(await self.rewriter.alone(request))
@@ -151,6 +154,7 @@ class GenerationService:
             found: Retrieved | None = None
             if needless:
                 found = self.retrieval.everyday(request)
+            if needless or quoting:
                 for event in hops.take(NotAsked()):
                     yield event
             if request.joint and not self.ledger.writable:
