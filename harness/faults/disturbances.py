@@ -21,7 +21,7 @@ class Behaviour(StrEnum):
 
     # Takes part, in its own way.
     FLAT = "flat"  # says nothing, with all the relevance that can be claimed
-    STEER = "steer"  # begins the answer in words of its choice, then says nothing
+    STEER = "steer"  # puts words of its choice into the answer, else says nothing
     REPLAY = "replay"  # sends every draft twice
     SLOW = "slow"  # claims to take an hour a token, and sends one
     DRIP = "drip"  # sends a draft a second
