@@ -78,6 +78,10 @@ bench: $(VENV)/test.stamp
 	$(BIN)/python -m bench.drift --questions 4 --seeds 1 --tokens 16
 	$(BIN)/python -m bench.corpus_scale ../shared/data --passages 12000 24000 --embedded 500
 	$(BIN)/python -m bench.folders --notes 200 --changes 5 --kills 3 --wholly
+	$(BIN)/python -m bench.wiretap --requests 60
+	$(BIN)/python -m bench.steering --chats 9
+	$(BIN)/python -m bench.neighbours --rounds 3
+	$(BIN)/python -m bench.large_folder --seconds 10
 	$(BIN)/python -m bench.documents --chunks 500,2000 --searches 30 --added 10 --pages 20 --answers 4 --tokens 32
 
 # The versions of constraints.txt with the hashes of their files, for the image: after a change of

@@ -20,6 +20,7 @@ from app.generation.accumulator import ObservedGeneration
 from app.generation.admission import Admission, Places
 from app.generation.cloud_view import CloudView
 from app.generation.events import Event, GenerationRequest
+from app.generation.threads import Threads
 from app.ledger.writer import Ledger
 from app.metrics import Metrics
 from app.models.trial import Trials
@@ -102,8 +103,9 @@ class AppState:
     ledger: Ledger
     conversations: ConversationStore
     background_runs: BackgroundRuns
-    # For what is computed beside answers (vectors, rankings, grammars): one at a time per caller.
+    # For what is computed beside answers (vectors, rankings): one at a time per caller.
     beside: Places = field(default_factory=lambda: Places(2, 1))
+    threads: Threads = field(default_factory=Threads)
     trials: Trials = field(default_factory=Trials)
     # Keys that users gave for model servers, by URL; stored when such a model is chosen.
     model_keys: dict[str, SecretStr] = field(default_factory=dict)

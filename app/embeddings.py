@@ -12,6 +12,7 @@ from itertools import dropwhile
 import numpy as np
 import numpy.typing as npt
 
+from app.generation.threads import Threads
 from app.generation.token_ids import known
 from dragon.errors import ContextLengthError, InvalidRequestError
 from dragon.retrieval.embedder import Embedder
@@ -36,10 +37,14 @@ class EmbeddingService:
     """Embeds for the API. `run_idle` queues an idle job, which waits until answers leave time."""
 
     def __init__(
-        self, embedder: Embedder, run_idle: Callable[[Callable[[], Vectors]], Future[Vectors]]
+        self,
+        embedder: Embedder,
+        run_idle: Callable[[Callable[[], Vectors]], Future[Vectors]],
+        threads: Threads,
     ) -> None:
         self._embedder = embedder
         self._run_idle = run_idle
+        self._threads = threads
         self.model_name = embedder.name
         self.context_length = embedder.max_tokens
         self.tokenizer = embedder.tokenizer
@@ -60,7 +65,7 @@ class EmbeddingService:
         Raises `InvalidRequestError` for an empty input or an unknown token, `ContextLengthError` if
         one is too long, or all of them together.
         """
-        rows = await asyncio.to_thread(lambda: [self._row(each) for each in inputs])
+        rows = await self._threads.run(lambda: [self._row(each) for each in inputs])
         if sum(map(len, rows)) > MOST_TOKENS:
             raise ContextLengthError(f"input: at most {MOST_TOKENS} tokens in total", param="input")
         parts = []

@@ -47,6 +47,7 @@ from app.api.responses import routes as responses
 from app.api_keys import api_keys
 from app.auth import Authenticator, api_key
 from app.container import AppState
+from app.generation.threads import Threads
 from app.metrics import Metrics
 from app.middleware import BodyLimit, Gate, RequestContext
 from app.settings import Settings
@@ -230,7 +231,7 @@ async def open_state(
         stack.push_async_callback(erasing.close)
         metrics = Metrics(lambda: link.connected, lambda: engine.free_slots, pace)
         answers = ObservedGeneration(generation.generate, metrics)
-        admission = Admission()
+        admission, threads = Admission(), Threads()
         runs = BackgroundRuns(
             conversations,
             lambda answer: admission.admitted(answers.write(answer)),
@@ -245,13 +246,15 @@ async def open_state(
             generation=generation,
             answers=answers,
             admission=admission,
-            embeddings=EmbeddingService(embedder, engine.submit_idle),
+            embeddings=EmbeddingService(embedder, engine.submit_idle, threads),
             reranking=RerankingService(
                 judge,
                 embedder,
                 settings.reranker.name if settings.reranker else "reranker",
                 engine.submit_idle,
+                threads,
             ),
+            threads=threads,
             documents=documents,
             ledger=ledger,
             metrics=metrics,

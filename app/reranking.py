@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 
+from app.generation.threads import Threads
 from dragon.errors import InvalidRequestError
 from dragon.retrieval.chunking import sentences
 from dragon.retrieval.embedder import TextEmbedder
@@ -29,6 +30,7 @@ class RerankingService:
     embedder: TextEmbedder
     model_name: str
     run_idle: Callable[[Callable[[], float]], Future[float]]
+    threads: Threads
 
     async def scores(self, query: str, texts: Sequence[str]) -> list[float]:
         """How likely each text answers, 0 to 1: that of its best line, 0 without any.
@@ -36,14 +38,7 @@ class RerankingService:
         If cancelled, it stops after the current job. Raises `InvalidRequestError` if there is too
         much to read.
         """
-        split: list[list[list[Line]]] = []
-        for text in texts:
-            split.append(await asyncio.to_thread(_passages, text))
-            if sum(map(len, split)) > MOST_PARTS:
-                raise InvalidRequestError(
-                    f"documents: at most {MOST_PARTS * _BYTES // 1000} kB in total",
-                    param="documents",
-                )
+        split = await self.threads.run(lambda: _split(texts))
         return [await self._score(query, parts) for parts in split]
 
     async def _score(self, query: str, parts: Sequence[Sequence[Line]]) -> float:
@@ -52,6 +47,19 @@ class RerankingService:
             work = partial(best_odds, query, lines, self.judge, self.embedder)
             odds.append(await asyncio.wrap_future(self.run_idle(work)))
         return probability(max(odds)) if odds else 0.0
+
+
+def _split(texts: Sequence[str]) -> list[list[list[Line]]]:
+    """The lines of each text. Raises `InvalidRequestError` where there is too much to read."""
+    split: list[list[list[Line]]] = []
+    for text in texts:
+        split.append(_passages(text))
+        if sum(map(len, split)) > MOST_PARTS:
+            raise InvalidRequestError(
+                f"documents: at most {MOST_PARTS * _BYTES // 1000} kB, all of them together",
+                param="documents",
+            )
+    return split
 
 
 def _passages(text: str) -> list[list[Line]]:

@@ -49,6 +49,8 @@ class Given:
             yield Part(Kind.SEARCH, request.asked)
         if request.sampling.grammar:
             yield Part(Kind.FORMAT, request.sampling.grammar)
+        if biased := request.sampling.logit_bias:
+            yield Part(Kind.WORDS, decode([token for token, _ in biased]))
 
 
 def hides(request: GenerationRequest) -> bool:

@@ -13,6 +13,7 @@ from app.generation.admission import Places
 from app.generation.cloud_view import MARK
 from app.generation.events import GenerationRequest, Source
 from app.generation.plan import Retrieved
+from app.generation.transcripts import holds_a_chat
 from app.ledger.spending import digest_of_passage
 from app.peer_link.client import Link
 from app.peer_link.fetch import Fetcher, PublicHit
@@ -218,6 +219,8 @@ class Retrieval:
         """Whether its last message needs no document: a greeting, thanks, a small task."""
         if not request.judged or request.raw or not request.messages or request.max_tokens == 0:
             return False
+        if holds_a_chat(request.messages[-1].content):
+            return True
         message = request.messages[-1].content[-control.MAX_QUERY :]
         job = self.engine.submit_urgent(lambda: self.judge.needless(message))
         return await asyncio.wrap_future(job) > NEEDLESS

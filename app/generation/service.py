@@ -27,6 +27,7 @@ from app.generation.retrieval import Retrieval
 from app.generation.rewriting import Rewriter
 from app.generation.run import DeviceRun
 from app.generation.scoring import Scorer
+from app.generation.transcripts import holds_a_chat
 from app.ledger.leakage import Kind, Part
 from app.ledger.writer import Account, Ledger
 from app.peer_link.client import Link
@@ -130,13 +131,15 @@ class GenerationService:
         Raises `InvalidRequestError` before the first event, `DragonError` if the model fails.
         """
         # The link limits the query: both sides search with the same text if they can.
-        most = control.MAX_QUERY
+        most, prompted = control.MAX_QUERY, request.query
         request = replace(request, query=request.query[-most:], cloud_query=request.asked[-most:])
         self.check(request)
         question = next((m.content for m in reversed(request.messages) if m.role == "user"), "")
         writes = self.retrieval.writes(request)
         needless = await self.retrieval.needless(request)
-        if needless:
+        # What of a chat in one text was private is not known: it stays, unless the person sends it.
+        quoting = request.cloud is Cloud.WHEN_NEEDED and request.raw and holds_a_chat(prompted)
+        if needless or quoting:
             request = replace(request, cloud=Cloud.NEVER)
         elif writes and self.retrieval.asks(request):
             request = self._alone(await self.rewriter.alone(request))
@@ -146,6 +149,7 @@ class GenerationService:
             found: Retrieved | None = None
             if needless:
                 found = self.retrieval.everyday(request)
+            if needless or quoting:
                 yield NotAsked()
             if request.joint and not self.ledger.writable:
                 request = replace(request, cloud=Cloud.NEVER)
@@ -225,6 +229,9 @@ class GenerationService:
             conversation=own,
             begins=Begins.TURNS,
             cloud_conversation=None if known == own else known,
+            parts=tuple(
+                part for part in request.parts if part == Part(Kind.QUESTION, request.asked)
+            ),
             prompt=request.prompt or (request.begins, request.conversation),
         )
 

@@ -51,6 +51,7 @@ class Kind(StrEnum):
     ANSWERS = "answers"  # what the cloud knows of earlier ones
     TOOLS = "tools"
     FORMAT = "format"
+    WORDS = "words"  # made likelier or less likely by a bias
     SEARCH = "search"  # the question, reworded to search public documents
     PROMPT = "prompt"
 
@@ -61,6 +62,7 @@ _SAID = {
     Kind.ANSWERS: "what the cloud knows of earlier answers",
     Kind.TOOLS: "tools, with their calls",
     Kind.FORMAT: "the format asked for",
+    Kind.WORDS: "words asked for or against",
 }
 
 

@@ -224,14 +224,15 @@ class Decoder:
         return quoted, weights.among(able)
 
     def _held(self, logits: torch.Tensor, position: int) -> torch.Tensor:
-        """Restrict each row to tokens grounded in its sources."""
+        """Restrict each row to tokens that its sources ground, unless a format allows none."""
         text = self.weighting.text(position)
         held = logits.clone()
         for number, row in enumerate(self._rows):
             if row.grounding is not None:
                 ids = row.grounding.allowed(text, logits[number])
-                held[number] = -torch.inf
-                held[number, ids] = logits[number, ids]
+                if torch.isfinite(logits[number, ids]).any():
+                    held[number] = -torch.inf
+                    held[number, ids] = logits[number, ids]
         return held
 
 
@@ -273,13 +274,26 @@ def step(
     works: Sequence[Work],
     cancelled: Callable[[], bool] = never,
 ) -> list[list[Side]]:
-    """Run the works of several decoders, all of the same number of tokens, in one forward.
+    """Run the works of several decoders as `forward` does; the distributions that each asks for."""
+    parts = forward(model, decoders, works, cancelled)
+    wanted = zip(decoders, works, parts, strict=True)
+    return [decoder.sides(work, part) for decoder, work, part in wanted]
 
-    Returns the distributions each of them asks for. Raises `PreemptedError` once `cancelled`.
+
+def forward(
+    model: Backend,
+    decoders: Sequence[Decoder],
+    works: Sequence[Work],
+    cancelled: Callable[[], bool] = never,
+) -> list[torch.Tensor] | list[None]:
+    """Run the works of several decoders, all of the same number of tokens, in one forward pass.
+
+    Returns the logits of each, float32 [rows, `work.logits`, V]; None for no tokens. Raises
+    `PreemptedError` once `cancelled`.
     """
     length = len(works[0].tokens)
     if length == 0:
-        return [d.sides(work, None) for d, work in zip(decoders, works, strict=True)]
+        return [None] * len(works)
     slots: list[int] = []
     starts: list[int] = []
     tokens: list[tuple[int, ...]] = []
@@ -290,7 +304,4 @@ def step(
     outputs = max(work.logits for work in works)
     logits = model.forward(slots, starts, torch.tensor(tokens), outputs, cancelled=cancelled)
     parts = torch.split(logits, [len(decoder.slots) for decoder in decoders])
-    return [
-        decoder.sides(work, part[:, -work.logits :])
-        for decoder, work, part in zip(decoders, works, parts, strict=True)
-    ]
+    return [part[:, -work.logits :] for work, part in zip(works, parts, strict=True)]

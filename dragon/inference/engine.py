@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import TypeVar
 
+import torch
+
 from dragon.errors import (
     ContextLengthError,
     DragonError,
@@ -26,7 +28,7 @@ from dragon.errors import (
 )
 from dragon.inference.adjustment import Adjustment
 from dragon.inference.backends.backend import PIECE, Backend
-from dragon.inference.decoder import Decoder, step
+from dragon.inference.decoder import Decoder, forward
 from dragon.inference.fairness import NOBODY, Caller, SharedQueue, shared
 from dragon.inference.jobs import Decoded, Inbox, Job, Outcome, Post, Step, deliver, directly
 from dragon.inference.kv_store import KVStore
@@ -317,14 +319,8 @@ class Engine:
         outcomes: Sequence[Outcome]
         try:
             decoders, works = [s.decoder for s in group], [s.work for s in group]
-            results = step(self.model, decoders, works, cancelled)
-            now = time.perf_counter()
-            outcomes = [
-                Decoded(
-                    sides, round((now - request.queued) * 1e6), request.decoder.likelihood.value
-                )
-                for sides, request in zip(results, group, strict=True)
-            ]
+            parts = forward(self.model, decoders, works, cancelled)
+            outcomes = [_outcome(*each) for each in zip(group, parts, strict=True)]
         except PreemptedError:
             outcomes = [Decoded(None, 0)] * len(group)
         except ModelServerError as error:
@@ -377,3 +373,14 @@ class Engine:
             future.set_result(function())
         except BaseException as error:
             future.set_exception(error)
+
+
+def _outcome(request: Step, logits: torch.Tensor | None) -> Outcome:
+    """What a decoder makes of its logits. Where it fails, others of the same forward go on."""
+    try:
+        sides = request.decoder.sides(request.work, logits)
+    except Exception as error:
+        log.exception("a decode step failed")
+        return DragonError(f"the model failed: {error}")
+    took = time.perf_counter() - request.queued
+    return Decoded(sides, round(took * 1e6), request.decoder.likelihood.value)

@@ -21,7 +21,7 @@ class Behaviour(StrEnum):
 
     # Takes part, in its own way.
     FLAT = "flat"  # a flat distribution, with the highest relevance possible
-    STEER = "steer"  # begins the answer with chosen words, then a flat distribution
+    STEER = "steer"  # puts chosen words into the answer, else a flat distribution
     REPLAY = "replay"  # sends every draft twice
     SLOW = "slow"  # claims to take an hour per token, and sends one
     DRIP = "drip"  # sends a draft a second

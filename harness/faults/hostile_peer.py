@@ -49,17 +49,37 @@ _DRAFTING = frozenset(
 class HostilePeer:
     """`received` is what a device sent; `texts` are the answers as far as the peer knows them.
 
-    `words` are what it begins answers with if it steers, `bait` is a passage that it claims to have
-    found.
+    `words` are what it puts into answers if it steers, from position `first` on and again every
+    `every` positions, unless that is 0; `bait` is a passage that it claims to have found.
     """
 
     tokenizer: Tokenizer
     behaviour: Behaviour
     words: str = ""
+    first: int = 0
+    every: int = 0
     bait: str = "Nothing in particular."
     port: int = 0
     received: list[registry.Message] = field(default_factory=list)
     sessions: list[Session] = field(default_factory=list)
+    _closed: threading.Condition = field(default_factory=threading.Condition)
+
+    def take(self, message: registry.Message) -> None:
+        """Write down a message."""
+        with self._closed:
+            self.received.append(message)
+            self._closed.notify_all()
+
+    def settled(self) -> None:
+        """Return once the answers that it was asked for are over, and it has all that was sent."""
+
+        def over() -> bool:
+            kinds = [type(message) for message in self.received]
+            return kinds.count(control.Close) >= kinds.count(control.Open)
+
+        with self._closed:
+            if not self._closed.wait_for(over, _LATE_S * 10):
+                raise RuntimeError("an answer was not closed")
 
     def texts(self) -> list[str]:
         """What it knows of answers: words it was sent, text that both sides hold, and drafts.
@@ -77,12 +97,19 @@ class HostilePeer:
                     wire = message.side.wire
                     likeliest.append(int(wire.ids[np.argmax(wire.weights)]))
                 case control.Open() | control.ScoreText():
-                    found.append(decode(message.conversation))
+                    found += [decode(message.conversation), message.query]
                 case _ if hasattr(message, "tokens"):
                     found.append(decode(message.tokens))
                 case _ if hasattr(message, "tail"):
                     found.append(decode(message.tail))
         return [*found, decode(drafts), decode(likeliest)]
+
+    def steered(self, position: int) -> int | None:
+        """The token that it wants there, if it wants one."""
+        wanted, at = self.tokenizer.encode(self.words), position - self.first
+        if self.every and at >= 0:
+            at %= self.every
+        return wanted[at] if 0 <= at < len(wanted) else None
 
     def clear(self) -> None:
         """Forget everything so far."""
@@ -148,7 +175,7 @@ class _Connection:
                 return
             case control.Pong() | control.Probe():
                 return
-        self.peer.received.append(message)
+        self.peer.take(message)
         match message:
             case control.Open():
                 await self._begin(stream, message)
@@ -235,9 +262,9 @@ class _Connection:
             await self._send(message, stream)
 
     def _side(self, text: Sequence[int]) -> Side:
-        steered = self.peer.tokenizer.encode(self.peer.words)
-        if self.peer.behaviour is Behaviour.STEER and len(text) < len(steered):
-            wire = WireDistribution.of([steered[len(text)]], [SCALE])
+        steered = self.peer.steered(len(text))
+        if self.peer.behaviour is Behaviour.STEER and steered is not None:
+            wire = WireDistribution.of([steered], [SCALE])
         else:
             ids = np.arange(5, 5 + min(_FLAT, self.peer.tokenizer.vocab_size - 5))
             wire = WireDistribution.of(ids, np.full(len(ids), SCALE // len(ids)))

@@ -25,6 +25,7 @@ from app.documents.store import DocumentStore
 from app.embeddings import EmbeddingService
 from app.generation.accumulator import ObservedGeneration
 from app.generation.admission import Admission
+from app.generation.threads import Threads
 from app.ledger.writer import Ledger
 from app.main import create_app
 from app.metrics import Metrics
@@ -67,13 +68,13 @@ def settings(tmp_path: Path) -> Settings:
 @pytest.fixture(scope="session")
 def embeddings() -> Iterator[EmbeddingService]:
     with ThreadPoolExecutor(1) as chores:
-        yield EmbeddingService(embedder(), chores.submit)
+        yield EmbeddingService(embedder(), chores.submit, Threads())
 
 
 @pytest.fixture(scope="session")
 def reranking() -> Iterator[RerankingService]:
     with ThreadPoolExecutor(1) as chores:
-        yield RerankingService(judge(), embedder(), "reranker", chores.submit)
+        yield RerankingService(judge(), embedder(), "reranker", chores.submit, Threads())
 
 
 @pytest.fixture

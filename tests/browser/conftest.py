@@ -31,6 +31,7 @@ from app.conversations.store import ConversationStore
 from app.embeddings import EmbeddingService
 from app.generation.accumulator import ObservedGeneration
 from app.generation.admission import Admission
+from app.generation.threads import Threads
 from app.ledger.writer import Ledger
 from app.main import create_app
 from app.metrics import Metrics
@@ -148,8 +149,8 @@ def scripted_device(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Script
         generation=generation,
         answers=answers,
         admission=Admission(),
-        embeddings=EmbeddingService(embedder(), errands.submit),
-        reranking=RerankingService(judge(), embedder(), "reranker", errands.submit),
+        embeddings=EmbeddingService(embedder(), errands.submit, Threads()),
+        reranking=RerankingService(judge(), embedder(), "reranker", errands.submit, Threads()),
         documents=FakeDocuments(),
         ledger=Ledger(sessions),
         metrics=metrics,

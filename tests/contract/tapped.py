@@ -13,7 +13,7 @@ from dragon.models import EMBEDDED_MODEL
 from dragon.protocol.messages import Candidate, Correction, Draft, Join
 from dragon.sampling.role import Role
 from harness.services import Service
-from tests.contract.wiretap import Tap
+from harness.wiretap import Tap
 
 
 @dataclass(frozen=True)

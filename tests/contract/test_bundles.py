@@ -8,8 +8,8 @@ import pytest
 
 from harness import services
 from harness.services import Setup
+from harness.wiretap import wiretap
 from tests.contract.asking import Ask, ask_all, questions
-from tests.contract.wiretap import wiretap
 
 pytestmark = pytest.mark.services
 

@@ -15,9 +15,9 @@ from dragon.models import EMBEDDED_MODEL
 from dragon.protocol.messages import Correction
 from harness import services
 from harness.services import Setup
+from harness.wiretap import wiretap
 from tests.contract.asking import upload
 from tests.contract.tapped import Tapped, opened, words
-from tests.contract.wiretap import wiretap
 
 pytestmark = pytest.mark.services
 
@@ -206,6 +206,33 @@ def test_the_ledger_names_all_that_the_cloud_was_asked_with(tapped: Tapped) -> N
     ledger = tapped.ledger(answer)
     assert "berth" not in str(sent) + str(ledger["given"])
     assert ledger["left"] == "Your question, instructions"
+
+
+CHAT = f"Name this chat:\nUSER: {ASKED}\nASSISTANT: It is heron-42-lantern."
+
+
+def test_a_chat_in_one_text_stays_where_the_cloud_is_asked_when_needed(tapped: Tapped) -> None:
+    """Programs send them to have a title; what was private of it nobody can tell."""
+    more: list[dict[str, str]] = [{}, {"cloud": "when_needed"}]
+    for dragon in more:
+        for answer, sent in (
+            tapped.ask(CHAT, sampling={"max_tokens": 8}, **dragon),
+            tapped.continued(f"{CHAT}\nUSER: {PUBLIC}\n", {"max_tokens": 8}, **dragon),
+        ):
+            assert (sent, answer["not_asked"]) == ([], {"words": ""})
+    answer, sent = tapped.continued(CHAT, {"max_tokens": 8}, cloud="always")
+    assert isinstance(sent[0], control.Open)
+    assert tapped.ledger(answer)["given"] == [{"kind": "prompt", "text": CHAT}]
+
+
+def test_words_that_are_to_be_likelier_are_named(tapped: Tapped, tokenizer: Tokenizer) -> None:
+    biased = {str(token): 1 for token in tokenizer.encode("Vanterpool")}
+    answer, sent = tapped.ask(PUBLIC, sampling={"logit_bias": biased})
+    (asked,) = [message for message in sent if isinstance(message, control.Open)]
+    assert [str(token) for token, _ in asked.sampling.logit_bias] == [*biased]
+    ledger = tapped.ledger(answer)
+    assert {"kind": "words", "text": "Vanterpool"} in ledger["given"]
+    assert ledger["left"].startswith("Your question, words asked for or against")
 
 
 def test_what_was_asked_goes_from_the_ledger_with_its_chat(tapped: Tapped) -> None:

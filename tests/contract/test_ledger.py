@@ -25,8 +25,8 @@ from dragon.protocol.messages import Draft
 from dragon.sampling.role import Role
 from harness import services
 from harness.services import ROOT, Service, Setup
+from harness.wiretap import Tap, wiretap
 from tests.contract.asking import Ask, upload
-from tests.contract.wiretap import Tap, wiretap
 
 pytestmark = pytest.mark.services
 

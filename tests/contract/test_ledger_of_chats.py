@@ -24,7 +24,7 @@ from dragon.sampling.role import Role
 from harness import services, two_sided
 from harness.services import Floor, Service, Setup
 from harness.two_sided import Question
-from tests.contract.wiretap import Tap, wiretap
+from harness.wiretap import Tap, wiretap
 
 pytestmark = pytest.mark.services
 

@@ -79,6 +79,7 @@ def test_private_turns_have_no_part_in_what_the_cloud_has_a_part_in(
             peer.clear()
             chat.append(turn("user", PUBLIC))
             written.add(ask(device, chat, cloud=cloud, wait=True, documents=[]))
+            peer.settled()
             sent.add(tuple(peer.texts()[:2]))
             learnt = "\n".join(peer.texts())
             assert begun in learnt, "the peer did not steer"

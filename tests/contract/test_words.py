@@ -18,11 +18,11 @@ from dragon.link import control
 from dragon.models import EMBEDDED_MODEL
 from harness import services
 from harness.services import Service, Setup
+from harness.wiretap import wiretap
 from tests import memorised
 from tests.contract.asking import Ask, ask_all, upload
 from tests.contract.chatting import chat
 from tests.contract.tapped import Tapped, opened
-from tests.contract.wiretap import wiretap
 
 pytestmark = pytest.mark.services
 

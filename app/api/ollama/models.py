@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -148,11 +148,10 @@ async def embed(http: Request, body: OllamaEmbedBody, state: State) -> Embedded:
     require_model(body.name, state.embeddings.model_name)
     state.embeddings.require(body.dimensions)
     began = time.monotonic_ns()
-    inputs: list[str | list[int]] = []
+    inputs: Sequence[str | list[int]] = body.input
     async with state.beside.one():
-        for text in body.input:
-            whole = body.truncate is False
-            inputs.append(text if whole else await asyncio.to_thread(state.embeddings.cut, text))
+        if body.truncate is not False:
+            inputs = await state.threads.run(lambda: [*map(state.embeddings.cut, body.input)])
         embedded = await unless_gone(http.receive, state.embeddings.embed(inputs))
     return Embedded(
         model=body.model,

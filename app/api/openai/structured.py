@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
@@ -106,20 +105,22 @@ async def checked(asked: Callable[[], tuple[str, str]], state: AppState, *, raw:
 
     Raises `InvalidRequestError` for an invalid one, and for a chat with a quoting model.
     """
-    # The first one, or a large one, takes a while.
-    async with state.beside.one():
-        text, param = await asyncio.to_thread(asked)
-    if not text:
+    tokenizer, quotes = state.generation.tokenizer, state.generation.quotes and not raw
+
+    def compiled() -> str:
+        text, param = asked()
+        if text and quotes:
+            raise InvalidRequestError(
+                f"{param}: this model answers with sentences of your documents, word for word, and "
+                "cannot keep to a format; use a model that writes, or leave it out",
+                param=param,
+            )
+        try:
+            if text:
+                tokenizer.mask(text)
+        except InvalidRequestError as error:
+            raise InvalidRequestError(f"{param}: {error.message}", param=param) from error
         return text
-    if state.generation.quotes and not raw:
-        raise InvalidRequestError(
-            f"{param}: this model answers with sentences of your documents, word for word, and "
-            "cannot keep to a format; use a model that writes, or leave it out",
-            param=param,
-        )
-    try:
-        async with state.beside.one():
-            await asyncio.to_thread(state.generation.tokenizer.mask, text)
-    except InvalidRequestError as error:
-        raise InvalidRequestError(f"{param}: {error.message}", param=param) from error
-    return text
+
+    # The first one, or a large one, takes a while.
+    return await state.threads.run(compiled)

@@ -98,9 +98,9 @@ class AnswerLedger(BaseModel):
 
     `left` says it in words: `asked` is what the cloud was asked ("nothing", "question", "prompt"),
     `given` is what it was asked with (kinds "question", "earlier" questions, "instructions",
-    "answers", "tools", "format", "search", "prompt"; text is null for answers whose words an
-    earlier entry has), `words` are those of the answer that were sent. Each is null if unknown.
-    `epsilon` is null for an answer without a privacy budget.
+    "answers", "tools", "format", "words" that a bias names, "search", "prompt"; text is null for
+    answers whose words an earlier entry has), `words` are those of the answer that were sent. Each
+    is null if unknown. `epsilon` is null for an answer without a privacy budget.
     """
 
     answer: str

@@ -81,7 +81,7 @@ function parts({ asked, given, words, lost, kinds }) {
   const question = textsOf("question");
   const found = [
     ...asked.map((/** @type {string} */ what) => (what === "question" && question.length ? t("ledger.asked.question.text", { text: question.at(-1) }) : t(`ledger.asked.${what}`))),
-    ...["earlier", "instructions", "answers", "tools", "format", "search"].flatMap((kind) => (textsOf(kind).length ? [t(`ledger.given.${kind}`, { words: quoted(textsOf(kind)) })] : [])),
+    ...["earlier", "instructions", "answers", "tools", "format", "words", "search"].flatMap((kind) => (textsOf(kind).length ? [t(`ledger.given.${kind}`, { words: quoted(textsOf(kind)) })] : [])),
     ...(given.some((/** @type {any} */ part) => part.kind === "answers" && !part.text) ? [t("ledger.given.known")] : []),
     ...(words.length ? [t("ledger.words", { words: quoted(words) })] : []),
     ...(lost ? [t("ledger.words.lost")] : []),

@@ -17,6 +17,7 @@ import openai
 import pytest
 
 from app.embeddings import EmbeddingService, Vectors
+from app.generation.threads import Threads
 from tests.app.api.test_bad_input import error_of
 from tests.app.conftest import KEY
 from tests.samples import embedder
@@ -158,7 +159,7 @@ async def test_a_client_that_left_is_not_worked_for() -> None:
         begun.set()
         return chores[-1]
 
-    service = EmbeddingService(embedder(), chore)
+    service = EmbeddingService(embedder(), chore, Threads())
     task = asyncio.create_task(service.embed(TEXTS * 10))
     await begun.wait()
     task.cancel()
@@ -175,7 +176,7 @@ async def test_inputs_are_bounded_in_all(client: httpx.AsyncClient) -> None:
 
 
 def test_a_text_is_cut_without_reading_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    service = EmbeddingService(embedder(), lambda work: Future())
+    service = EmbeddingService(embedder(), lambda work: Future(), Threads())
     read: list[int] = []
     encode = type(service.tokenizer).encode
 

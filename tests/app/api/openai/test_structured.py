@@ -88,3 +88,35 @@ async def test_what_cannot_be_kept_to_is_refused_by_name(
     assert error["param"] == param
     assert reason in error["message"]
     assert generation.requests == []
+
+
+DOUBLING = "\n".join(
+    ["root ::= a0", *(f"a{n} ::= a{n + 1} a{n + 1}" for n in range(24)), 'a24 ::= "x"']
+)
+ENORMOUS = {"type": "integer", "minimum": 10**300}
+CROSSED = {
+    "allOf": [{"anyOf": [{"properties": {f"{a}{b}": {}}} for b in "abcd"]} for a in "abcdefgh"]
+}
+
+
+@pytest.mark.parametrize(
+    ("costly", "param"),
+    [
+        ({"dragon": {"grammar": DOUBLING}}, "dragon.grammar"),
+        ({"guided_grammar": DOUBLING}, "guided_grammar"),
+        ({"dragon": {"regex": "(" * 30_000}}, "dragon.regex"),
+        (schema(schema=ENORMOUS), "response_format"),
+        (schema(schema=CROSSED), "response_format"),
+        ({"guided_json": ENORMOUS}, "guided_json"),
+    ],
+)
+async def test_what_costs_too_much_is_refused_in_a_sentence(
+    client: httpx.AsyncClient, generation: FakeGeneration, costly: dict[str, Any], param: str
+) -> None:
+    generation.quotes = False
+    reply = await client.post(CHAT, json=ASK | costly)
+    error = error_of(reply)
+    assert (reply.status_code, error["param"]) == (400, param)
+    assert error["message"].startswith(f"{param}: ")
+    assert len(error["message"]) < 500
+    assert not [each for each in ("panicked", "backtrace", "\n") if each in error["message"]]

@@ -68,9 +68,14 @@ async def _open(tap: Tap, peer_port: int) -> Server:
         assert device.request is not None
         key = {"Authorization": device.request.headers["Authorization"]}
         address = f"ws://127.0.0.1:{peer_port}{device.request.path}"
-        limits = {"compression": None, "max_size": MAX_CONTROL_BYTES, "ping_interval": None}
         tap.connections.add(device)
-        async with connect(address, additional_headers=key, **limits) as peer:
+        async with connect(
+            address,
+            additional_headers=key,
+            compression=None,
+            max_size=MAX_CONTROL_BYTES,
+            ping_interval=None,
+        ) as peer:
             back = asyncio.create_task(_pass_on(tap, peer, device))
             with suppress(ConnectionClosed):
                 async for frame in device:

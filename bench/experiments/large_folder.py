@@ -1,0 +1,106 @@
+"""A folder that nobody wrote: `python -m bench.large_folder [--folder /usr] [--seconds 30]`
+
+A device is told to watch the folder, and told to stop after so many seconds. `/health` is asked
+every 10 ms all the while, and before: `p99_ms` and `max_ms` are of those replies. `removed_s` is
+how long it takes to be told that the folder is watched no more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+
+from bench.lib import report
+from harness import services
+from harness.services import Service, Setup
+
+_PAUSE_S = 0.01
+_NOTES = "`before` is the same device without the folder, for as long."
+
+
+@dataclass
+class Health:
+    """How long replies to `/health` take, one after the other, until it is `over`."""
+
+    device: Service
+    took_ms: list[float] = field(default_factory=list)
+    over: threading.Event = field(default_factory=threading.Event)
+
+    def ask(self) -> None:
+        """Ask on."""
+        with httpx.Client(base_url=self.device.url, timeout=120) as client:
+            while not self.over.wait(_PAUSE_S):
+                began = time.perf_counter()
+                client.get("/health").raise_for_status()
+                self.took_ms.append(1000 * (time.perf_counter() - began))
+
+    def said(self) -> dict[str, float]:
+        """The replies in numbers."""
+        p50, p99 = np.percentile(self.took_ms, (50, 99))
+        worst = max(self.took_ms)
+        rounded = {"p50_ms": round(p50, 1), "p99_ms": round(p99, 1), "max_ms": round(worst, 1)}
+        return {"asked": len(self.took_ms), **rounded}
+
+
+@contextmanager
+def asked(device: Service) -> Iterator[Health]:
+    """`/health`, asked as long as the block of code takes."""
+    health = Health(device)
+    thread = threading.Thread(target=health.ask)
+    thread.start()
+    try:
+        yield health
+    finally:
+        health.over.set()
+        thread.join()
+
+
+def watched(device: Service, folder: str, seconds: float) -> Iterator[dict[str, Any]]:
+    """A row before the folder is watched, and one of its watch and end."""
+    with asked(device) as health:
+        time.sleep(seconds)
+    yield {"what": "before", **health.said()}
+    with httpx.Client(base_url=device.url, headers=device.headers, timeout=300) as client:
+        with asked(device) as health:
+            added = client.post("/api/folders", json={"path": folder}).raise_for_status().json()
+            time.sleep(seconds)
+            there = client.get(f"/api/folders/{added['id']}").raise_for_status().json()
+            began = time.perf_counter()
+            client.delete(f"/api/folders/{added['id']}").raise_for_status()
+            removed_s = round(time.perf_counter() - began, 2)
+        left = client.get("/v1/files").raise_for_status().json()["data"]
+    found = {"state": there["state"], "files": sum(there["files"].values()), "left": len(left)}
+    yield {"what": f"watching {folder}", **health.said(), "removed_s": removed_s, **found}
+
+
+def main() -> None:
+    """Measure, report, and print one JSON object a row."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", default="/usr")
+    parser.add_argument("--seconds", type=float, default=30.0)
+    options = parser.parse_args()
+    rows = []
+    with tempfile.TemporaryDirectory() as data:
+        setup = Setup(Path(data), {"DRAGON_CLOUD": "never"})
+        with services.device(setup, services.free_port()) as device:
+            for row in watched(device, options.folder, options.seconds):
+                rows.append(row)
+                print(json.dumps(row), flush=True)
+    columns = list(rows[-1])
+    rows = [dict.fromkeys(columns, "") | row for row in rows]
+    report.section("large_folder", rows, columns=columns, notes=_NOTES)
+
+
+if __name__ == "__main__":
+    main()

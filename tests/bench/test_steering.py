@@ -1,0 +1,18 @@
+"""A peer that puts its own words anywhere into answers leads nothing out of a chat."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.experiments.steering import attack, audited
+
+
+@pytest.mark.services
+@pytest.mark.parametrize("answers", ["lines", "words"])
+def test_nothing_is_taken_that_was_not_promised(tmp_path: Path, answers: str) -> None:
+    with attack(tmp_path, DRAGON_ANSWERS=answers) as attacked:
+        assert not any(audited(attacked, 9))
+    assert attacked.counts["promised"] > 9
+    assert attacked.counts["steered"] > 3
