@@ -38,7 +38,7 @@ _BREAKS = (
     re.compile(r"\n[^\S\n]*\n\s*"),
     re.compile(r"\n\s*"),
     re.compile(
-        rf"[.!?…]{_NOT_AFTER_ABBREVIATION}(?<!\b[^\W\d_]\.)"
+        rf"[.!?…]{_NOT_AFTER_ABBREVIATION}(?<!(?<!['’])\b[^\W\d_]\.)"
         rf"(?!(?<=\d\.)\s+(?:{_MONTHS}))[\"'”’)\]]*\s+(?=[^\sa-z])|[。！？]+"
     ),
     re.compile(r"\s+"),

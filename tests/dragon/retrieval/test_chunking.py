@@ -72,6 +72,14 @@ def test_a_heading_stays_with_what_it_introduces() -> None:
         assert not each.text.splitlines()[-1].startswith("#")
 
 
+def test_a_possessive_is_no_initial() -> None:
+    text = "Anything larger is the landlord's. Call Bruno."
+    assert [each.text for each in sentences([text])] == [
+        "Anything larger is the landlord's.",
+        "Call Bruno.",
+    ]
+
+
 def test_abbreviations_and_initials_do_not_end_sentences() -> None:
     filler = "Many birds rest on the quiet lake in autumn and wait. " * 4
     text = filler + "We met Dr. Okonjo and J. R. Tolliver there. " * 12
