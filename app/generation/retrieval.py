@@ -240,13 +240,15 @@ class Retrieval:
             return Retrieved([self.without(request)], [])
         room = room_for_document(self.engine.model.context, len(request.conversation), limit)
         first = first_number(Role.DEVICE, self.passages(request))
+        asked = hits[0].asked or request.query
         if self.from_lines(request):
-            row, kept = lines_row(self.tokenizer, hits, request.query, room, first)
+            row, kept = lines_row(self.tokenizer, hits, asked, room, first)
         else:
             row, kept = context_row(self.tokenizer, hits, room, first, request.begins)
         cited = [None] * len(kept) if row.quotes else range(first, first + len(kept))
         sources = [replace(_source(hit), citation=n) for hit, n in zip(kept, cited, strict=True)]
-        return Retrieved([row], sources, answers=bool(kept), passages=_digests(kept))
+        passages = _digests(kept)
+        return Retrieved([row], sources, answers=bool(kept), passages=passages, asked=asked)
 
     async def _fetch(self, request: GenerationRequest) -> Sequence[PublicHit]:
         """The cloud's documents, if the mode fetches them."""

@@ -193,6 +193,10 @@ class GenerationService:
         question: str,
     ) -> AsyncGenerator[Event, None]:
         """An answer from what was found, or else from what is retrieved now."""
+        if not request.joint:
+            found = found or await self.retrieval.find(request, request.limit)
+            if found.asked:
+                request = self._alone(replace(request, query=found.asked))
         if request.details is not None and request.details.prompt:
             found = found or await self.retrieval.find(_writable(request), request.limit)
             async for event in self._prompt(request, found):

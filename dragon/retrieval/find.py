@@ -7,10 +7,10 @@ whose log-odds are its relevance.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import itemgetter
 from typing import Generic, TypeVar
 
 from dragon.retrieval.chunking import embedded_text
@@ -176,22 +176,43 @@ def answering(
         wordings = [[questions[0], thread.asked]]
     likely: dict[int, H] = {}
     for question, *asked in wordings:
-        read: dict[int, tuple[float, Read[H]]] = {}
-        for wording in (question, *asked):
-            for each in judged(wording, best, near, judge, embedder):
-                beside = thread is not None and each.line.id in thread.beside
-                odds = each.odds + (AFTER if beside else 0.0)
-                read[each.line.id] = max(
-                    read.get(each.line.id, (odds, each)), (odds, each), key=itemgetter(0)
-                )
+        read = _best(
+            thread,
+            {
+                wording: judged(wording, best, near, judge, embedder)
+                for wording in (question, *asked)
+            },
+        )
         enough = least - NAMED if names(question) else least
-        enough = max(enough, max((odds for odds, _ in read.values()), default=enough) - BESIDE)
-        for odds, each in read.values():
+        enough = max(enough, max((odds for odds, _ in read), default=enough) - BESIDE)
+        for odds, line in read:
             value = probability(odds)
-            before = likely.get(each.line.id)
+            before = likely.get(line.id)
             if odds >= enough and (before is None or before.score < value):
-                likely[each.line.id] = replace(each.line, score=value, relevance=relevance(value))
+                likely[line.id] = replace(line, score=value, relevance=relevance(value))
     return sorted(likely.values(), key=lambda line: (-line.score, line.id))
+
+
+def _best(
+    thread: Thread | None, by_wording: Mapping[str, Sequence[Read[H]]]
+) -> list[tuple[float, H]]:
+    """Each line once, with the most log-odds that a wording of the question gives it.
+
+    What a wording leaves out may be found beside what was said; one that leaves nothing out needs
+    no such help.
+    """
+    found: dict[int, tuple[float, H]] = {}
+    odds_of: dict[int, float] = {}
+    for wording, read in by_wording.items():
+        for each in read:
+            line, odds = replace(each.line, asked=wording), each.odds
+            if odds <= odds_of.get(line.id, -math.inf):
+                line = found[line.id][1]
+            odds_of[line.id] = max(odds, odds_of.get(line.id, -math.inf))
+            if thread is not None and wording == thread.asked and line.id in thread.beside:
+                odds += AFTER
+            found[line.id] = max(found.get(line.id, (odds, line))[0], odds), line
+    return list(found.values())
 
 
 def best_odds(

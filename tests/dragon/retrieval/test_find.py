@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dragon.retrieval.find import answering, ranked
+from dragon.retrieval.find import Thread, answering, ranked
 from dragon.retrieval.judge import Line, Logits
 from dragon.retrieval.relevance import HIGHEST, Hit, relevance
 from tests.samples import embedder, hits
@@ -79,3 +79,43 @@ def test_candidates_are_ranked_by_the_question_that_they_fit_best() -> None:
     best = ranked(asked, embedder().embed(asked), hits(texts))
     assert all(hit.score > 0.6 for hit in best)
     assert best == ranked(asked, embedder().embed(asked), hits(texts)[::-1])
+
+
+class Scripted(Names):
+    """Says of each line what it is told to for a question."""
+
+    def __init__(self, logits: dict[tuple[str, str], float]) -> None:
+        super().__init__("")
+        self._logits = logits
+
+    def logits(self, question: str, passages: Sequence[Sequence[Line]]) -> list[Logits]:
+        return [
+            np.array([self._logits.get((question, line.text), -9.0) for line in passage])
+            for passage in passages
+        ]
+
+
+def test_a_question_that_leans_is_answered_in_the_wording_that_fits() -> None:
+    fair, rain, noise = lines = numbered("It is on 19 July.", "If it rains we go inside.", "Rain.")
+    near = {line.id: lines for line in lines}
+    asked, alone = "And if it rains?", "What if the fair is bad?"
+    judge = Scripted({(asked, rain.text): 4.0, (alone, rain.text): 1.0, (alone, fair.text): 2.0})
+    thread = Thread(asked, {fair.id, rain.id, noise.id})
+    first, *_ = answering([alone], lines, near, judge, embedder(), thread=thread)
+    assert (first.text, first.asked) == (rain.text, asked)
+    alone_fits = Scripted({(asked, rain.text): -4.0, (alone, rain.text): 4.0})
+    (first,) = answering([alone], lines, near, alone_fits, embedder(), thread=thread)
+    assert (first.text, first.asked) == (rain.text, alone)
+
+
+def test_what_is_beside_what_was_said_helps_the_words_that_lean_alone() -> None:
+    lines = numbered("The tent is in the attic.", "The key is under the mat.")
+    near = {line.id: [line] for line in lines}
+    judge = Scripted({("Where?", line.text): 3.0 for line in lines})
+    thread = Thread("Where?", {lines[1].id})
+    first, *_ = answering(["Where is it?"], lines, near, judge, embedder(), thread=thread)
+    assert first.id == lines[1].id
+    thread = Thread("And?", {lines[1].id})
+    same = Scripted({("Where?", lines[0].text): 4.0, ("Where?", lines[1].text): 3.0})
+    first, *_ = answering(["Where?"], lines, near, same, embedder(), thread=thread)
+    assert first.id == lines[0].id
