@@ -111,36 +111,3 @@ def test_what_left_the_device(chat: ChatPage) -> None:
     expect(panel.get_by_role("row", name="correction")).to_be_visible()
     expect(panel.get_by_test_id("fivegrams")).to_contain_text("of these, in the part of the answer")
     expect(panel.get_by_role("link", name="Export the record of everything sent")).to_be_visible()
-
-
-def test_a_question_for_both_sides_lists_both_sources(device: Service, chat: ChatPage) -> None:
-    with kept(device, "grandfather.txt", b"Grandfather was born in Latvia in 1931."):
-        answer = chat.ask("What is the capital of the country my grandfather was born in?")
-        assert chat.wait_answer(answer) == "done"
-    assert "born in Latvia in 1931. The Latvian capital, Riga, stands" in chat.text(answer)
-    assert "Latvia" in chat.open_source(chat.sources("private", answer).first)
-    public = chat.sources("public", answer)
-    assert any("Riga" in chat.open_source(source) for source in public.all())
-
-
-BEFORE = """(seam) => {
-  const range = document.createRange();
-  range.selectNodeContents(seam.parentNode);
-  range.setEndBefore(seam);
-  return range.toString();
-}"""
-
-
-def test_two_questions_are_answered_one_after_the_other(device: Service, chat: ChatPage) -> None:
-    """A seam stands between the two sentences, and a passage that both found is listed once."""
-    note = b"Holiday flat in Ravello.\nThe key safe code is 7731-M."
-    with kept(device, "ravello.txt", note):
-        answer = chat.ask("What is the capital of Kenya, and what is the code of the key safe?")
-        assert chat.wait_answer(answer) == "done"
-    said = ["Nairobi is the Kenyan capital.", "The key safe code is 7731-M."]
-    # First the one that its passage answers more surely.
-    assert chat.text(answer).strip() in (" ".join(said), " ".join(reversed(said)))
-    for seam in answer.get_by_test_id("seam").all():
-        assert seam.evaluate(BEFORE).strip().startswith(tuple(said))
-    passages = chat.sources("private", answer).locator(".source-start").all_inner_texts()
-    assert len(set(passages)) == len(passages)
