@@ -163,7 +163,7 @@ def test_every_message_that_a_device_sends_is_accounted_for() -> None:
         outbound = Outbound()
         outbound.note(message.model_construct())
         assert outbound == Outbound(), message
-    with pytest.raises(TypeError, match="what a Ready says"):
+    with pytest.raises(TypeError, match="what a Ready reveals"):
         Outbound().note(control.Ready.model_construct())
 
 

@@ -55,7 +55,7 @@ def test_another_version_is_refused_in_one_sentence(monkeypatch: pytest.MonkeyPa
 @pytest.mark.usefixtures("unloaded")
 def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    with pytest.raises(ConfigurationError, match=r"is run by llama\.cpp: pip install"):
+    with pytest.raises(ConfigurationError, match=r"need llama\.cpp: pip install"):
         api.library()
 
 
