@@ -73,7 +73,7 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
     tokenizer = Tokenizer.load(EMBEDDED_MODEL)
     setup = Setup(tmp_path_factory.mktemp("hostile"), services.AS_INSTALLED)
     with (
-        hostile_peer(HostilePeer(tokenizer, Behaviour.FLAT, BEGUN, BAIT)) as peer,
+        hostile_peer(HostilePeer(tokenizer, Behaviour.FLAT, BEGUN, bait=BAIT)) as peer,
         services.device(setup, peer.port) as device,
     ):
         for number, note in enumerate((ANSWERS, RELATED, OTHER)):

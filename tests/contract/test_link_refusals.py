@@ -139,7 +139,7 @@ def test_a_key_has_at_most_half_of_the_sessions(peer: Service) -> None:
 def test_a_page_of_a_browser_is_not_let_in(peer: Service) -> None:
     with pytest.raises(InvalidStatus) as refused, link(peer.port, Origin="https://example.org"):
         pass
-    assert b"no page of a browser" in (refused.value.response.body or b"")
+    assert b"pages in a browser are not admitted" in (refused.value.response.body or b"")
 
 
 def test_a_device_that_does_not_read_is_hung_up_on(peer: Service) -> None:
