@@ -7,10 +7,11 @@ whose log-odds are its relevance.
 
 from __future__ import annotations
 
-import math
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Generic, TypeVar
 
 from dragon.retrieval.chunking import embedded_text
@@ -201,18 +202,17 @@ def _best(
     What a wording leaves out may be found beside what was said; one that leaves nothing out needs
     no such help.
     """
-    found: dict[int, tuple[float, H]] = {}
-    odds_of: dict[int, float] = {}
+    found = defaultdict[int, list[tuple[float, float, H]]](list)
     for wording, read in by_wording.items():
         for each in read:
-            line, odds = replace(each.line, asked=wording), each.odds
-            if odds <= odds_of.get(line.id, -math.inf):
-                line = found[line.id][1]
-            odds_of[line.id] = max(odds, odds_of.get(line.id, -math.inf))
-            if thread is not None and wording == thread.asked and line.id in thread.beside:
-                odds += AFTER
-            found[line.id] = max(found.get(line.id, (odds, line))[0], odds), line
-    return list(found.values())
+            leans = thread is not None and wording == thread.asked
+            beside = thread is not None and each.line.id in thread.beside
+            odds = each.odds + (AFTER if leans and beside else 0.0)
+            found[each.line.id].append((each.odds, odds, replace(each.line, asked=wording)))
+    return [
+        (max(odds for _, odds, _ in lines), max(lines, key=itemgetter(0))[2])
+        for lines in found.values()
+    ]
 
 
 def best_odds(
