@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -13,8 +12,12 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
-from dragon.link import batching
+from dragon.link import batching, control, registry
 from dragon.link.control import MAX_CONTROL_BYTES
+from harness.background_loop import background_loop
+
+_FIRST_PING = 1 << 40  # numbers that neither side's own pings reach
+_SETTLED_S = 60.0
 
 
 @dataclass
@@ -24,20 +27,44 @@ class Tap:
     `bundles` counts the messages of either side that carry several frames.
     """
 
+    loop: asyncio.AbstractEventLoop
     port: int = 0
     sent: list[str | bytes] = field(default_factory=list)
     bundles: Counter[str] = field(default_factory=Counter)
     connections: set[ServerConnection] = field(default_factory=set)
-    loop: asyncio.AbstractEventLoop | None = None
+    answered: dict[str | bytes, asyncio.Event] = field(default_factory=dict)
 
     def cut(self) -> None:
         """Break the connections that there are; the device makes a new one."""
-        assert self.loop is not None
         asyncio.run_coroutine_threadsafe(self._cut(), self.loop).result()
+
+    def settle(self) -> None:
+        """Wait until all that the device has sent so far is written down."""
+        asyncio.run_coroutine_threadsafe(self._settle(), self.loop).result(_SETTLED_S)
 
     async def _cut(self) -> None:
         for device in list(self.connections):
             device.transport.abort()
+
+    async def _settle(self) -> None:
+        # A device answers a ping behind all that it sent before.
+        for device in list(self.connections):
+            number = _FIRST_PING + len(self.answered)
+            answered = self.answered[registry.encode(control.Pong(number=number))] = asyncio.Event()
+            with suppress(ConnectionClosed):
+                await device.send(registry.encode(control.Ping(number=number)))
+            done = [asyncio.ensure_future(each) for each in (answered.wait(), device.wait_closed())]
+            await asyncio.wait(done, return_when=asyncio.FIRST_COMPLETED)
+            for each in done:
+                each.cancel()
+
+    def took(self, message: str | bytes) -> None:
+        """Write down what a message of the device carries, but for answers to our own pings."""
+        for frame in self.frames("device", message):
+            if frame in self.answered:
+                self.answered[frame].set()
+            else:
+                self.sent.append(frame)
 
     def frames(self, sender: str, message: str | bytes) -> Sequence[str | bytes]:
         """What a message carries."""
@@ -49,18 +76,13 @@ class Tap:
 @contextmanager
 def wiretap(peer_port: int) -> Iterator[Tap]:
     """A tap before a peer."""
-    tap = Tap()
-    tap.loop = loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    server = asyncio.run_coroutine_threadsafe(_open(tap, peer_port), loop).result()
-    try:
-        yield tap
-    finally:
-        asyncio.run_coroutine_threadsafe(_close(server), loop).result()
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+    with background_loop() as loop:
+        tap = Tap(loop)
+        server = asyncio.run_coroutine_threadsafe(_open(tap, peer_port), loop).result()
+        try:
+            yield tap
+        finally:
+            asyncio.run_coroutine_threadsafe(_close(server), loop).result()
 
 
 async def _open(tap: Tap, peer_port: int) -> Server:
@@ -79,7 +101,7 @@ async def _open(tap: Tap, peer_port: int) -> Server:
             back = asyncio.create_task(_pass_on(tap, peer, device))
             with suppress(ConnectionClosed):
                 async for frame in device:
-                    tap.sent.extend(tap.frames("device", frame))
+                    tap.took(frame)
                     await peer.send(frame)
             back.cancel()
         tap.connections.discard(device)

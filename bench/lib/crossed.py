@@ -111,7 +111,7 @@ class Wire:
             what, rung, text = f"{what}{REFUSED}", "never", str(error)
         entries = self._entries()
         counted = sum(len(each["frames"]) for each in entries)
-        own = self._sent(counted)
+        own = self._sent()
         self.requests.append(
             Crossed(
                 what,
@@ -127,18 +127,13 @@ class Wire:
         )
         return text
 
-    def _sent(self, counted: int) -> list[registry.Message]:
-        """What left for answers and was not read before: so many, or what there is by a ping."""
-        mark, own = len(self.tap.sent), list[registry.Message]()
-        while True:
-            end = len(self.tap.sent)
-            new, self._read = self.tap.sent[self._read : end], end
-            sent = [registry.decode(frame, Role.DEVICE, 1 << 20)[1] for frame in new]
-            own += [message for message in sent if not isinstance(message, _OF_THE_LINK)]
-            pinged = any(isinstance(f, str) and '"ping"' in f for f in self.tap.sent[mark:end])
-            if len(own) >= counted or pinged:
-                return own
-            self.get("/ready")
+    def _sent(self) -> list[registry.Message]:
+        """What left for answers and was not read before."""
+        self.tap.settle()
+        end = len(self.tap.sent)
+        new, self._read = self.tap.sent[self._read : end], end
+        sent = [registry.decode(frame, Role.DEVICE, 1 << 20)[1] for frame in new]
+        return [message for message in sent if not isinstance(message, _OF_THE_LINK)]
 
     def _entries(self) -> list[dict[str, Any]]:
         """What the ledger has of answers that it did not have before."""

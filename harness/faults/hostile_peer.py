@@ -25,6 +25,7 @@ from dragon.protocol.session import Session
 from dragon.sampling.mixture import LOG_H_LIMIT, Side
 from dragon.sampling.quantized import SCALE, WireDistribution
 from dragon.sampling.role import Role
+from harness.background_loop import background_loop
 from harness.faults.disturbances import FLOODS, Asked, Behaviour, disturbance, huge
 
 _FLAT = 4096  # tokens of a flat distribution
@@ -120,17 +121,12 @@ class HostilePeer:
 @contextmanager
 def hostile_peer(peer: HostilePeer) -> Iterator[HostilePeer]:
     """The peer, listening on loopback."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    server = asyncio.run_coroutine_threadsafe(_listen(peer), loop).result()
-    try:
-        yield peer
-    finally:
-        asyncio.run_coroutine_threadsafe(_end(server), loop).result()
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+    with background_loop() as loop:
+        server = asyncio.run_coroutine_threadsafe(_listen(peer), loop).result()
+        try:
+            yield peer
+        finally:
+            asyncio.run_coroutine_threadsafe(_end(server), loop).result()
 
 
 async def _listen(peer: HostilePeer) -> Server:

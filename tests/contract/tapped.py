@@ -76,10 +76,7 @@ class Tapped:
             json={"model": EMBEDDED_MODEL.name, **body},
             timeout=120,
         ).raise_for_status()
-        # What was sent for it comes before the next ping.
-        mark = len(self.tap.sent)
-        while not any(isinstance(f, str) and '"ping"' in f for f in self.tap.sent[mark:]):
-            httpx.get(f"{self.device.url}/health", timeout=60)
+        self.tap.settle()
         found = reply.json()
         sent = [registry.decode(f, Role.DEVICE, 1 << 20)[1] for f in self.tap.sent[before:]]
         quiet = (control.Ping, control.Pong, control.Probe, control.Draining)

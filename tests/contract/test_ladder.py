@@ -29,7 +29,8 @@ PUBLIC = "What is the capital of Kenya?"
 
 @pytest.fixture(scope="module")
 def tapped(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tapped]:
-    setup = Setup(tmp_path_factory.mktemp("ladder"), services.AS_INSTALLED)
+    env = {"DRAGON_FIRST_TOKEN_DEADLINE": "60", **services.AS_INSTALLED}
+    setup = Setup(tmp_path_factory.mktemp("ladder"), env)
     with (
         services.peer(setup, corpus) as peer,
         wiretap(peer.port) as tap,

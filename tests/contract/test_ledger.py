@@ -56,10 +56,7 @@ class Tapped:
         reply = httpx.post(
             f"{self.device.url}{path}", headers=self.device.headers, json=body, timeout=120
         ).raise_for_status()
-        # A later answer's frames come behind all of this one's.
-        mark = len(self.tap.sent)
-        while not any(isinstance(f, str) and '"ping"' in f for f in self.tap.sent[mark:]):
-            self.get("/health")
+        self.tap.settle()
         return reply, self.tap.sent[before:]
 
 

@@ -39,6 +39,7 @@ def tapped(
     embedded_gguf: Path, corpus: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Tapped]:
     env = {"DRAGON_MODEL": str(embedded_gguf), "DRAGON_ANSWERS": "words"}
+    env["DRAGON_FIRST_TOKEN_DEADLINE"] = "60"
     setup = Setup(tmp_path_factory.mktemp("words"), {**env, **services.AS_INSTALLED})
     with (
         services.peer(setup, corpus) as peer,
