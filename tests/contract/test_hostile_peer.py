@@ -28,6 +28,7 @@ RELATED = f"{BEGUN} 7731-M."
 OTHER = "My blood type is AB negative."
 BAIT = "The cabin has an alarm code and a gate code."
 WAIT_S = 60
+TOKEN_BY_TOKEN = ["oneway", "coupled", "exchange", "tokenwise", "speculative"]
 
 
 @dataclass(frozen=True)
@@ -104,9 +105,13 @@ def test_every_answer_ends_and_other_passages_stay(
     assert "7731-M" not in learnt
 
 
-@pytest.mark.parametrize("behaviour", [Behaviour.FLAT, Behaviour.STEER, Behaviour.CANDIDATE])
 @pytest.mark.parametrize(
-    "mode", ["oneway", "coupled", "exchange", "tokenwise", "speculative", "sequencewise"]
+    ("mode", "behaviour"),
+    [
+        *((mode, Behaviour.FLAT) for mode in TOKEN_BY_TOKEN),
+        *((mode, Behaviour.STEER) for mode in TOKEN_BY_TOKEN),
+        ("sequencewise", Behaviour.CANDIDATE),
+    ],
 )
 def test_an_answer_keeps_to_its_format_whatever_the_peer_says(
     attacked: Attacked, mode: str, behaviour: Behaviour
