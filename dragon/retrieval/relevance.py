@@ -17,11 +17,11 @@ import numpy.typing as npt
 from dragon.retrieval import lexical, query_parsing
 
 # Fitted by training.calibrate on texts that the judge was not trained on.
-LOGIT, SHARED, COSINE, BIAS = 0.84, 1.60, 4.92, -3.59
+LOGIT, SHARED, COSINE, BIAS = 0.80, 1.73, 4.80, -3.78
 """Log-odds per unit of the judge's logit, for all of the question's words, per unit of the cosine
 of question and line, and the intercept."""
 
-LEAST = -1.75
+LEAST = -2.0
 """The least log-odds of a line that counts as an answer."""
 
 NAMED = 2.0
@@ -81,6 +81,11 @@ class Hit:
     vector: npt.NDArray[np.float32] | None = field(
         default=None, compare=False, repr=False, kw_only=True
     )
+
+    @property
+    def tabular(self) -> bool:
+        """Whether it is a row of a table, which stands alone."""
+        return False
 
 
 def score(cosine: float, coverage: float) -> float:
