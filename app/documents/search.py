@@ -23,7 +23,7 @@ from app.documents.spelling import respelled
 from app.documents.summaries import Summaries, subject
 from app.documents.tables.answer import answer
 from app.documents.tables.records import Shelf
-from app.documents.texts import list_end, paragraph_at, text_of, title_of
+from app.documents.texts import paragraph_at, text_of, title_of, whole_end
 from app.storage.tables import Chunk, Document
 from dragon.errors import InvalidRequestError
 from dragon.retrieval.embedder import TextEmbedder
@@ -228,14 +228,14 @@ class Finder:
 def _in_paragraphs(hits: Sequence[DocumentHit], files: Path) -> list[DocumentHit]:
     """Sentences with what stands around them; a row of a table stands alone.
 
-    One that ends with a colon says nothing without the list that follows, and has it.
+    One that says nothing without what follows has that, too.
     """
     prose = {hit.document for hit in hits if not hit.tabular}
     texts = {each: text_of(files, each) for each in prose}
     found = []
     for hit in hits:
         text = texts.get(hit.document, "")
-        if hit.text.endswith(":") and (end := list_end(text, hit.end)) > hit.end:
+        if text and (end := whole_end(text, hit.start, hit.end)) > hit.end:
             hit = replace(hit, text=text[hit.start : end], end=end)
         found.append(replace(hit, around=paragraph_at(text, hit.start, hit.end)))
     return found

@@ -5,10 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from dragon.retrieval.chunking import each_sentence
+from dragon.retrieval.lexical import words
+
 APART = re.compile(r"\n\s*\n|\f")
 """Stands between two paragraphs."""
 
 _LIST = re.compile(r"(?:\n{1,2}[ \t]*(?:[-*•–]|\d{1,2}[.)])[ \t]+[^\n]+)+")
+_REST = re.compile(r"[ \t]+\S[^\n]*")  # of a line
+_FEW = 3  # words
 _TITLE = 100  # characters, at most
 _REACH = 300  # characters on each side of a passage, at most
 
@@ -31,10 +36,18 @@ def title_of(files: Path, document: str) -> str:
     return first if len(first) <= _TITLE and not first.endswith((".", "!", "?", ";")) else ""
 
 
-def list_end(text: str, start: int) -> int:
-    """Where the list ends that begins behind `start`; there, if none or a long one follows."""
-    found = _LIST.match(text, start)
-    return found.end() if found and found.end() - start <= _REACH else start
+def whole_end(text: str, start: int, end: int) -> int:
+    """Where a sentence from `start` to `end` has said something.
+
+    That is `end`, but for a sentence that ends with a colon, which has the list that follows, and
+    for a word or three ("Pressure."), which have the next one of their line.
+    """
+    if text[start:end].endswith(":"):
+        found = _LIST.match(text, end)
+        return found.end() if found and found.end() - end <= _REACH else end
+    if len(words(text[start:end])) <= _FEW and (rest := _REST.match(text, end)):
+        return end + next(each_sentence([rest.group()])).end
+    return end
 
 
 def paragraph_at(text: str, start: int, end: int) -> str:

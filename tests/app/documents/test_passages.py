@@ -11,7 +11,7 @@ import pytest
 
 from app.documents.hits import Scope
 from app.documents.store import DocumentStore
-from app.documents.texts import list_end, paragraph_at
+from app.documents.texts import paragraph_at, whole_end
 from dragon.errors import InvalidRequestError
 from dragon.retrieval.passages import TO_READ, TO_WRITE_FROM
 from tests.app.stores import NOTE, ingest
@@ -135,7 +135,10 @@ async def test_a_deleted_document_has_no_passages(store: DocumentStore) -> None:
         ("To do:\n\n1. Rake.\n2. Rest.", "To do:", "To do:\n\n1. Rake.\n2. Rest."),
         ("Shopping:\nNothing.", "Shopping:", "Shopping:"),
         ("All:\n" + "- a thing to carry up\n" * 40, "All:", "All:"),
+        ("E28: no flame. Open the tap. Wait.", "E28: no flame.", "E28: no flame. Open the tap."),
+        ("Pressure.\nIt is 1.3 bar.", "Pressure.", "Pressure."),
+        ("It stands at 1.3 bar. Wait.", "It stands at 1.3 bar.", "It stands at 1.3 bar."),
     ],
 )
-def test_what_a_colon_announces_is_the_list_behind_it(text: str, line: str, whole: str) -> None:
-    assert text[: list_end(text, len(line))] == whole
+def test_a_line_that_says_nothing_alone_has_what_follows(text: str, line: str, whole: str) -> None:
+    assert text[: whole_end(text, 0, len(line))] == whole
