@@ -40,7 +40,7 @@ class DocumentHit(Hit):
 
     @property
     def tabular(self) -> bool:
-        """Whether it is a row of a table file, which stands alone."""
+        """As of a `Hit`."""
         return bool(self.kind) and Kind(self.kind).tabular
 
 

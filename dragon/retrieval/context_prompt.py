@@ -32,6 +32,7 @@ MOST_LINES = 2
 LIKELY = 0.0
 """The least relevance, in nats, for writing a reply: the line answers as likely as not."""
 _LONGEST = 600  # the most characters of a line that a reply is written from
+_DENIES = re.compile(r"\b(?:not|never|nor|neither|cannot)\b|n['’]t\b", re.IGNORECASE)
 _LETTERS = re.compile(r"[^\W\d_]+")
 _FLUENT = 2.6  # letters per token: English has 2.6 or more, other languages have fewer
 
@@ -69,14 +70,17 @@ def lines_row(
 ) -> tuple[Row, list[H]]:
     """A row with at most two lines to write a reply from, numbered from `first`.
 
-    A line is quoted instead if it was computed, is long, is a list, may not answer, or is in a
-    language that the model does not write well.
+    A line is quoted instead if it was computed, is long, is a list or a row of a table, may not
+    answer, is in a language that the model does not write well, or denies something: a lost "not"
+    turns it round.
     """
     best = lines[0]
     if (
         not LIKELY <= best.relevance < HIGHEST
         or len(best.text) > _LONGEST
         or "\n" in best.text
+        or best.tabular
+        or _DENIES.search(best.text)
         or not _fluent(tokenizer, f"{question} {best.text}")
     ):
         quoted = document_rows(tokenizer, [best], room, raw=False, quotes=True)
