@@ -45,7 +45,11 @@ class Generation(Protocol):
 
     @property
     def quotes(self) -> bool:
-        """Whether the model answers by quotes alone."""
+        """Whether questions are answered by quotes."""
+
+    @property
+    def quotes_alone(self) -> bool:
+        """Whether the model writes nothing but quotes."""
 
     @property
     def usual(self) -> Usual:

@@ -14,7 +14,7 @@ from dragon.inference.tokenizer import Tokenizer
 from dragon.inference.weighting import Rescoring
 from dragon.link import control
 from dragon.retrieval.answers import Answers
-from dragon.retrieval.context_prompt import context_row, first_number, lines_row
+from dragon.retrieval.context_prompt import context_row, first_number
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.find import answering, ranked, to_read
 from dragon.retrieval.judge import TextJudge
@@ -93,13 +93,15 @@ class Retriever:
             row, kept = context_row(self.tokenizer, passages, room, first, asked.begins)
             return Found([row], kept, None)
         hits = await self.search(asked.query, asked.top_k, judged=asked.judged)
-        if self.answers.on(raw=asked.raw) is Answers.LINES and hits:
-            first = first_number(Role.CLOUD, asked.top_k)
-            row, kept = lines_row(self.tokenizer, hits, asked.query, room, first)
-            return Found([row], kept, None)
-        quotes = self.answers in (Answers.QUOTES, Answers.LINES)
+        if self.answers.on(raw=asked.raw) is Answers.LINES:
+            hits = hits[:1]
         rows, kept = document_rows(
-            self.tokenizer, hits, room, raw=asked.raw, quotes=quotes, begins=asked.begins
+            self.tokenizer,
+            hits,
+            room,
+            raw=asked.raw,
+            quotes=self.answers.quotes,
+            begins=asked.begins,
         )
         every = asked.rescore_every
         return Found(rows, kept, rescoring(self.embedder, self.tokenizer, asked.query, rows, every))

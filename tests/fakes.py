@@ -48,6 +48,7 @@ class FakeGeneration:
     context_length: int = 256
     top_k: int = 2
     quotes: bool = True
+    quotes_alone: bool = True
     usual: Usual = field(default_factory=lambda: Usual(temperature=0.0))
     ready: bool = True
     cloud_view: TrustingView = field(default_factory=TrustingView)

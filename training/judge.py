@@ -1,9 +1,9 @@
 """Train the judge: `python -m training.judge --data DATA --teacher TEACHER --minutes 240`.
 
 A large encoder (all-mpnet-base-v2) learns from the written questions which line of a passage
-answers, or that none does. The packaged all-MiniLM-L6-v2 then learns from what it says of those and
-of many more questions that nobody has labelled (`training.questions`). Both read a passage as
-`dragon.retrieval.judge` does. Resumes from WORK; runs on a GPU where there is one.
+answers, or that none does. The packaged all-MiniLM-L6-v2 then learns from what it says of those,
+and of texts that answer none of them. Both read a passage as `dragon.retrieval.judge` does. Resumes
+from WORK; runs on a GPU where there is one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,16 @@ from transformers import BertConfig, BertModel, MPNetConfig, MPNetModel
 from dragon.retrieval.judge import NOTES, WEIGHTS
 from dragon.retrieval.judge_network import Batch, Encoded, JudgeNetwork, outcomes
 from training.examples import Example, Source, encode
-from training.texts import FOLDER, KEPT_APART, Text, grounded, held_out, read_file, read_texts
+from training.texts import (
+    FOLDER,
+    KEPT_APART,
+    Text,
+    grounded,
+    held_out,
+    read_file,
+    read_texts,
+    strangers,
+)
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -46,12 +55,11 @@ LABELLED = 0.3
 
 @dataclass(frozen=True)
 class Drawn:
-    """A batch: the rows, which lines answer (float [n, 1 + lines], the first: none), whether that
-    was labelled, and messages with whether they need no document."""
+    """A batch: the rows, which lines answer (float [n, 1 + lines], the first: none), and messages
+    with whether they need no document."""
 
     rows: Batch
     answers: Tensor
-    labelled: Tensor
     messages: Batch
     needless: Tensor
 
@@ -59,34 +67,26 @@ class Drawn:
 class Draws(IterableDataset[Drawn]):
     """Endless batches, other ones in each worker."""
 
-    def __init__(
-        self, source: Source, labelled: int, messages: Sequence[tuple[Encoded, bool]], seed: int
-    ) -> None:
-        self.source, self.labelled, self.messages, self.seed = source, labelled, messages, seed
+    def __init__(self, source: Source, messages: Sequence[tuple[Encoded, bool]], seed: int) -> None:
+        self.source, self.messages, self.seed = source, messages, seed
 
     def __iter__(self) -> Iterator[Drawn]:
         worker = torch.utils.data.get_worker_info()
         rng = random.Random(f"{self.seed} {worker.id if worker else 0}")
-        known = [n for n, row in enumerate(self.source.questions) if row[0] < self.labelled]
-        others = [n for n, row in enumerate(self.source.questions) if row[0] >= self.labelled]
+        questions = range(len(self.source.questions))
         needless = [each for each, none in self.messages if none]
         needing = [each for each, none in self.messages if not none]
         while True:
-            drawn = []
-            for _ in range(ROWS * POOL):
-                from_known = not others or rng.random() < 0.5
-                number = rng.choice(known if from_known else others)
-                drawn.append((self.source.draw(number, rng), from_known))
-            drawn.sort(key=lambda each: len(each[0].encoded.tokens))
+            drawn = [self.source.draw(rng.choice(questions), rng) for _ in range(ROWS * POOL)]
+            drawn.sort(key=lambda each: len(each.encoded.tokens))
             batches = [drawn[at : at + ROWS] for at in range(0, len(drawn), ROWS)]
             rng.shuffle(batches)
             for rows in batches:
                 asked = [(rng.choice(needless), True) for _ in range(ROWS // 4)]
                 asked += [(rng.choice(needing), False) for _ in range(ROWS // 4)]
                 yield Drawn(
-                    Batch.of([example.encoded for example, _ in rows], multiple=32),
-                    answers_of([example for example, _ in rows]),
-                    torch.tensor([known for _, known in rows]),
+                    Batch.of([example.encoded for example in rows], multiple=32),
+                    answers_of(rows),
                     Batch.of([each for each, _ in asked], multiple=16),
                     torch.tensor([float(none) for _, none in asked]),
                 )
@@ -143,8 +143,7 @@ def _attend(
     """MPNet's attention in one fused operation: that of `transformers` takes most of the time."""
     shape = (*states.shape[:-1], -1, attention.attention_head_size)
     q, k, v = (
-        part(states).view(shape).transpose(1, 2)
-        for part in (attention.q, attention.k, attention.v)
+        part(states).view(shape).transpose(1, 2) for part in (attention.q, attention.k, attention.v)
     )
     added = bias.to(q.dtype) if mask is None else bias.to(q.dtype) + mask.to(q.dtype)
     dropped = attention.dropout.p if attention.training else 0.0
@@ -170,8 +169,7 @@ def loss_of(logits: Tensor, drawn: Drawn, said: Tensor | None) -> Tensor:
     if said is None:
         return -right.mean()
     mixed = torch.where(said > 0, said * (said.clamp(min=1e-9).log() - known), 0.0).sum(1)
-    labelled = drawn.labelled.float()
-    return mixed.mean() - LABELLED * (right * labelled).sum() / labelled.sum().clamp(min=1)
+    return mixed.mean() - LABELLED * right.mean()
 
 
 def train(
@@ -237,8 +235,8 @@ def train(
 
 def to_device(drawn: Drawn) -> Drawn:
     """The batch on the GPU, where there is one."""
-    return Drawn(drawn.rows.to(DEVICE), drawn.answers.to(DEVICE), drawn.labelled.to(DEVICE),
-                 drawn.messages.to(DEVICE), drawn.needless.to(DEVICE))  # fmt: skip
+    return Drawn(drawn.rows.to(DEVICE), drawn.answers.to(DEVICE), drawn.messages.to(DEVICE),
+                 drawn.needless.to(DEVICE))  # fmt: skip
 
 
 @torch.inference_mode()
@@ -341,7 +339,6 @@ def main() -> None:
     )
     parser.add_argument("--teacher", type=Path, help="all-mpnet-base-v2's directory; default: none")
     parser.add_argument("--most", type=int, default=320, help="tokens of question and passage")
-    parser.add_argument("--synthetic", type=Path, help="texts with questions nobody labelled")
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--minutes", type=float, nargs=2, default=(120, 120))
@@ -371,8 +368,8 @@ def main() -> None:
     held = [text for text in written if held_out(text.text)]
     labelled = [text for text in written if not held_out(text.text)]
     labelled += list(grounded(options.data / "grounded_qa_train.jsonl"))[: options.few or None]
-    synthetic = list(read_file(options.synthetic)) if options.synthetic else []
-    source = Source([*labelled, *synthetic], tokenize, special, options.most)
+    others = strangers(options.data)
+    source = Source([*labelled, *others], tokenize, special, options.most)
     few = min(options.few, 3) or None
     measured_on = {
         "documents": list(read_file(FOLDER / "questions" / KEPT_APART))[:few],
@@ -391,11 +388,11 @@ def main() -> None:
     questions = [text for place, text, _ in source.questions if place < len(labelled)]
     messages = read_messages(FOLDER, tokenizer, questions[::4], special)
     needless = sum(none for _, none in messages)
-    print(f"{len(labelled)} and {len(synthetic)} texts, {len(source.questions)} questions, "
+    print(f"{len(labelled)} and {len(others)} texts, {len(source.questions)} questions, "
           f"{needless} needless, {time.monotonic() - began:.0f} s", flush=True)  # fmt: skip
 
     def loader(drawn: Source, seed: int) -> DataLoader[Any]:
-        draws = Draws(drawn, len(labelled), messages, seed)
+        draws = Draws(drawn, messages, seed)
         ahead = 16 if options.workers else None
         return DataLoader(
             draws, batch_size=None, num_workers=options.workers, prefetch_factor=ahead

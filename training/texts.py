@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import lzma
+import random
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +18,8 @@ KEPT_APART = "documents.jsonl"
 """Long documents that are measured on, and never trained on."""
 
 _HELD_OUT = 10
+_LENGTHS = 250, 1000  # characters of a stranger
+_BOOKS = 25_000_000  # characters that are read of them
 
 
 @dataclass(frozen=True)
@@ -70,3 +75,37 @@ def grounded(path: Path) -> Iterator[Text]:
         own = [each.text for each in sentences([row["context"]]) if row["answer"] in each.text]
         if len(own) == 1:
             yield Text(f"grounded:{number}", row["context"], ((row["question"], own[0]),))
+
+
+def strangers(data: Path, *, articles: int = 3000, books: int = 800) -> list[Text]:
+    """Paragraphs of WikiText and of books, which answer none of the questions."""
+    rng = random.Random(5)
+    with lzma.open(data / "wikitext-2/train.txt.xz", "rt", encoding="utf-8") as file:
+        wiki = [detokenized(part) for line in file if " = " not in line for part in _known(line)]
+    with lzma.open(data / "books.txt.xz", "rt", encoding="utf-8") as file:
+        prose = [" ".join(part.split()) for part in file.read(_BOOKS).split("\n\n")]
+    least, most = _LENGTHS
+    wiki, prose = ([each for each in own if least < len(each) < most] for own in (wiki, prose))
+    drawn = [*rng.sample(wiki, articles), *rng.sample(prose, books)]
+    return [Text(f"stranger:{number}", text) for number, text in enumerate(drawn)]
+
+
+def detokenized(line: str) -> str:
+    """A line of WikiText without the spaces of its tokenised form."""
+    text = re.sub(r" @([-,.])@ ", r"\1", line.strip())
+    text = re.sub(r" ([,.;:!?%)\]])", r"\1", text)
+    text = re.sub(r"([(\[$£€]) ", r"\1", text)
+    text = re.sub(r" (n't|'s|'re|'ve|'ll|'d|'m)\b", r"\1", text)
+    return re.sub(r'" ([^"]*?) "', r'"\1"', text)
+
+
+def _known(line: str) -> list[str]:
+    """The longest runs of sentences of a line of WikiText without an unknown word."""
+    runs, run = list[str](), ""
+    for sentence in re.split(r"(?<= \. )", line.strip() + " "):
+        if "<unk>" in sentence:
+            runs.append(run)
+            run = ""
+        else:
+            run += sentence
+    return [*runs, run]

@@ -40,7 +40,7 @@ class DocumentHit(Hit):
 
     @property
     def tabular(self) -> bool:
-        """As of a `Hit`."""
+        """Whether it is a row of a table file, which stands alone."""
         return bool(self.kind) and Kind(self.kind).tabular
 
 

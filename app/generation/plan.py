@@ -20,8 +20,7 @@ class Retrieved:
 
     `answers`: they were judged to answer the question on their own. `nothing_relevant`: the search
     found nothing but `closest`. `unread_documents` could not be searched yet. `passages` are the
-    digests of those whose budgets are tracked. They answer the question best in the words `asked`,
-    unless these are empty.
+    digests of those whose budgets are tracked.
     """
 
     rows: Sequence[Row]
@@ -32,7 +31,6 @@ class Retrieved:
     nothing_relevant: bool = False
     unread_documents: int = 0
     closest: Sequence[Source] = ()
-    asked: str = ""
 
     def referring(self, bare: Sequence[int]) -> Retrieved:
         """With a bare row, of no weight, after the others: the distribution without passages."""

@@ -23,7 +23,7 @@ from dragon.inference.tokenizer import Tokenizer
 from dragon.inference.writer import EVERYDAY
 from dragon.link import control
 from dragon.retrieval.answers import Answers
-from dragon.retrieval.context_prompt import context_row, first_number, lines_row, nothing_found
+from dragon.retrieval.context_prompt import context_row, first_number, nothing_found
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.judge import TextJudge
 from dragon.retrieval.prompt_rows import NO_ANSWER, bare_row, document_rows, quotes_of
@@ -89,12 +89,16 @@ class Retrieval:
     rescore_every: int
     _places: Places = field(default_factory=lambda: Places(_SEARCHES, _FOR_ONE), init=False)
 
-    def writes(self, request: GenerationRequest) -> bool:
-        """Whether it is answered in the model's own words, from passages in one row."""
+    def in_one_row(self, request: GenerationRequest) -> bool:
+        """Whether all that is found goes in one row, for a question that stands alone."""
         return self._style(request).one_row
 
-    def from_lines(self, request: GenerationRequest) -> bool:
-        """Whether it is answered by the built-in writer, from lines that answer."""
+    def cites(self, request: GenerationRequest) -> bool:
+        """Whether it is answered in the model's own words, which cite passages by number."""
+        return self._style(request) is Answers.WORDS
+
+    def quotes_a_line(self, request: GenerationRequest) -> bool:
+        """Whether it is answered by the line that answers best."""
         return self._style(request) is Answers.LINES
 
     def _style(self, request: GenerationRequest) -> Answers:
@@ -121,7 +125,7 @@ class Retrieval:
         own, fetched = await asyncio.gather(self.search(request), self._fetch(request))
         hits = sorted([*own, *fetched], key=lambda hit: hit.relevance, reverse=True)
         hits = hits[: self.engine.model.cache.slots]
-        if self.writes(request):
+        if self.in_one_row(request):
             found = self._in_one_row(request, own, limit)
         elif request.mode in (Mode.CONTEXT, Mode.CONTEXT_TEXT):
             found = self._concatenated(request, hits, limit)
@@ -177,7 +181,7 @@ class Retrieval:
         """
         scope = _scope(request)
         asked = next((m.content for m in reversed(request.messages) if m.role == "user"), "")
-        if self.writes(request) and request.query == asked:
+        if self.in_one_row(request) and request.query == asked:
             return scope
         said = await self._said(request)
         return scope if said is None else replace(scope, follows=Follows(said, asked))
@@ -213,7 +217,7 @@ class Retrieval:
 
     @property
     def _quotes(self) -> bool:
-        return self.answers in (Answers.QUOTES, Answers.LINES)
+        return self.answers.quotes
 
     async def needless(self, request: GenerationRequest) -> bool:
         """Whether its last message needs no document: a greeting, thanks, a small task."""
@@ -227,7 +231,7 @@ class Retrieval:
 
     def everyday(self, request: GenerationRequest) -> Retrieved:
         """The row before a message that needs no document."""
-        if self.from_lines(request) and request.begins is Begins.TURNS:
+        if self.quotes_a_line(request) and request.begins is Begins.TURNS:
             return Retrieved([Row(tuple(self.tokenizer.document_row(EVERYDAY)), 0.0)], [])
         row = bare_row(self.tokenizer, raw=request.raw, quotes=False, begins=request.begins)
         return Retrieved([row], [])
@@ -235,20 +239,16 @@ class Retrieval:
     def _in_one_row(
         self, request: GenerationRequest, hits: Sequence[DocumentHit], limit: int
     ) -> Retrieved:
-        """All passages in one row, numbered for a model that writes; a quoted one has no number."""
+        """All passages in one row, numbered for a model that writes; or the best alone, quoted."""
         if not hits:
             return Retrieved([self.without(request)], [])
+        if self.quotes_a_line(request):
+            return self.rows(request, hits[:1], limit)
         room = room_for_document(self.engine.model.context, len(request.conversation), limit)
         first = first_number(Role.DEVICE, self.passages(request))
-        asked = hits[0].asked or request.query
-        if self.from_lines(request):
-            row, kept = lines_row(self.tokenizer, hits, asked, room, first)
-        else:
-            row, kept = context_row(self.tokenizer, hits, room, first, request.begins)
-        cited = [None] * len(kept) if row.quotes else range(first, first + len(kept))
-        sources = [replace(_source(hit), citation=n) for hit, n in zip(kept, cited, strict=True)]
-        passages = _digests(kept)
-        return Retrieved([row], sources, answers=bool(kept), passages=passages, asked=asked)
+        row, kept = context_row(self.tokenizer, hits, room, first, request.begins)
+        sources = [replace(_source(hit), citation=n) for n, hit in enumerate(kept, first)]
+        return Retrieved([row], sources, answers=bool(kept), passages=_digests(kept))
 
     async def _fetch(self, request: GenerationRequest) -> Sequence[PublicHit]:
         """The cloud's documents, if the mode fetches them."""

@@ -83,7 +83,12 @@ class GenerationService:
 
     @property
     def quotes(self) -> bool:
-        """Whether the model answers by quotes alone."""
+        """Whether questions are answered by quotes."""
+        return self.retrieval.answers.quotes
+
+    @property
+    def quotes_alone(self) -> bool:
+        """Whether the model writes nothing but quotes."""
         return self.retrieval.answers is Answers.QUOTES
 
     def fingerprint(self, mode: Mode) -> str:
@@ -135,13 +140,13 @@ class GenerationService:
         request = replace(request, query=request.query[-most:], cloud_query=request.asked[-most:])
         self.check(request)
         question = next((m.content for m in reversed(request.messages) if m.role == "user"), "")
-        writes = self.retrieval.writes(request)
+        in_one_row = self.retrieval.in_one_row(request)
         needless = await self.retrieval.needless(request)
         # What of a chat in one text was private is not known: it stays, unless the person sends it.
         quoting = request.cloud is Cloud.WHEN_NEEDED and request.raw and holds_a_chat(prompted)
         if needless or quoting:
             request = replace(request, cloud=Cloud.NEVER)
-        elif writes and self.retrieval.asks(request):
+        elif in_one_row and self.retrieval.asks(request):
             request = self._alone(await self.rewriter.alone(request))
         with self.ledger.begin(
             request.id, self.tokenizer.decode, private=request.private
@@ -159,7 +164,7 @@ class GenerationService:
                 if request.judged and found.answers:
                     request = replace(request, cloud=Cloud.NEVER)
                     yield NotAsked()
-            if writes and request.joint:
+            if in_one_row and request.joint:
                 request = self._alone(await self.rewriter.alone_for_cloud(request))
             if request.joint and hides(request) and not self.link.connected:
                 # Without a peer to write with, the whole conversation may be used.
@@ -193,10 +198,6 @@ class GenerationService:
         question: str,
     ) -> AsyncGenerator[Event, None]:
         """An answer from what was found, or else from what is retrieved now."""
-        if not request.joint:
-            found = found or await self.retrieval.find(request, request.limit)
-            if found.asked:
-                request = self._alone(replace(request, query=found.asked))
         if request.details is not None and request.details.prompt:
             found = found or await self.retrieval.find(_writable(request), request.limit)
             async for event in self._prompt(request, found):
@@ -218,11 +219,8 @@ class GenerationService:
         yield replace(end, stats={**end.stats, **account.sent})
 
     def _alone(self, request: GenerationRequest) -> GenerationRequest:
-        """The chat that the answer is written from; for the built-in writer, its question alone.
-
-        A small model repeats its own mistakes from a conversation.
-        """
-        if not self.retrieval.from_lines(request):
+        """The chat that the answer is written from; where a line is quoted, the question alone."""
+        if not self.retrieval.quotes_a_line(request):
             return request
         own, known = (
             tuple(self.tokenizer.conversation([Message("user", question)]))
@@ -278,7 +276,7 @@ class GenerationService:
 
     def _plan(self, request: GenerationRequest) -> Plan:
         exact, top_k = self.settings.exact, self.retrieval.passages(request)
-        cited = first_number(Role.CLOUD, top_k) if self.retrieval.writes(request) else None
+        cited = first_number(Role.CLOUD, top_k) if self.retrieval.cites(request) else None
         return Plan(
             top_k=top_k,
             limit=request.limit,

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.embedder import TextEmbedder
-from training.questions import detokenized
+from training.texts import detokenized
 
 PASSAGE_WORDS = 64
 # Shorter lines are headings.

@@ -74,7 +74,6 @@ class Decoder:
         # An answer held to a grammar is no quote.
         free = adjustment is not None and adjustment.held
         self._quoting = Quoting([() if free else row.quotes for row in rows], model.ends)
-        self._grounded = not free and any(row.grounding for row in rows)
         self._rows = tuple(rows)
         self._conversation = tuple(conversation)
         self.bases = [len(row.tokens) + len(conversation) for row in rows]
@@ -185,8 +184,6 @@ class Decoder:
         weights = self.weighting.at(position)
         if not self._quoting.free:
             logits, weights = self._quoted(logits, weights, position)
-        if self._grounded:
-            logits = self._held(logits, position)
         whole = logits
         # Named tokens only: if most of a vocabulary is not named, the rest takes the most time.
         named = None
@@ -222,18 +219,6 @@ class Decoder:
                 quoted[row] = -torch.inf
                 quoted[row, ids] = logits[row, ids].clamp_min(least)
         return quoted, weights.among(able)
-
-    def _held(self, logits: torch.Tensor, position: int) -> torch.Tensor:
-        """Restrict each row to tokens that its sources ground, unless a format allows none."""
-        text = self.weighting.text(position)
-        held = logits.clone()
-        for number, row in enumerate(self._rows):
-            if row.grounding is not None:
-                ids = row.grounding.allowed(text, logits[number])
-                if torch.isfinite(logits[number, ids]).any():
-                    held[number] = -torch.inf
-                    held[number, ids] = logits[number, ids]
-        return held
 
 
 def _cut(probabilities: torch.Tensor, named: Ids | None) -> Cut:

@@ -8,7 +8,6 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
-from dragon.inference.grounding import Grounding
 from dragon.inference.quotes import Quote
 
 
@@ -32,7 +31,7 @@ class Row:
     `document` is the id of its document: its keys and values may be kept as long as that document
     is. `kv`, in the form of `KV.pack`, is given if another side with the same model has computed
     it. `vector` float32 [dim] is its document's embedding, which re-scoring needs. `quotes` are all
-    that may be written in it, `grounding` what its words must be grounded in.
+    that may be written in it.
     """
 
     tokens: tuple[int, ...]
@@ -41,7 +40,6 @@ class Row:
     kv: bytes | None = None
     vector: npt.NDArray[np.float32] | None = field(default=None, compare=False)
     quotes: tuple[Quote, ...] = ()
-    grounding: Grounding | None = field(default=None, compare=False)
 
 
 def room_for_document(context: int, conversation: int, answer: int) -> int:

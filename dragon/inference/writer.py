@@ -10,17 +10,6 @@ ALONE = "Rewrite the last question so that it stands alone."
 EVERYDAY = "You are DRAGON, a friendly assistant on the user's own computer. Reply briefly."
 """Before a message that needs no document."""
 
-_LINES = "Answer the question briefly from these lines and cite the line."
-
-
-def lines_prompt(lines: Sequence[tuple[str, str]], first: int) -> str:
-    """The prompt before a question: lines, each with its heading, numbered from `first`."""
-    numbered = [
-        f"[{number}] {context} > {text}" if context else f"[{number}] {text}"
-        for number, (context, text) in enumerate(lines, first)
-    ]
-    return "\n".join([_LINES, *numbered])
-
 
 def transcript(turns: Sequence[tuple[str, str]]) -> str:
     """A conversation, (role, text) each, as one text."""

@@ -8,10 +8,8 @@ whose log-odds are its relevance.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import itemgetter
 from typing import Generic, TypeVar
 
 from dragon.retrieval.chunking import embedded_text
@@ -172,47 +170,27 @@ def answering(
     `thread` the first question is also read as it was asked; the wording that a line answers better
     counts. A line's score is the probability that it answers, its relevance the log-odds.
     """
-    wordings = [[each] for each in questions]
-    if thread is not None:
-        wordings = [[questions[0], thread.asked]]
     likely: dict[int, H] = {}
-    for question, *asked in wordings:
-        read = _best(
-            thread,
-            {
-                wording: judged(wording, best, near, judge, embedder)
-                for wording in (question, *asked)
-            },
-        )
+    for question in questions if thread is None else questions[:1]:
+        wordings = [question] if thread is None else dict.fromkeys((question, thread.asked))
+        read: dict[int, tuple[float, H]] = {}
+        for wording in wordings:
+            for each in judged(wording, best, near, judge, embedder):
+                # What a wording leaves out may be found beside what was said.
+                leans = thread is not None and wording == thread.asked
+                beside = thread is not None and each.line.id in thread.beside
+                odds = each.odds + (AFTER if leans and beside else 0.0)
+                before = read.get(each.line.id)
+                if before is None or before[0] < odds:
+                    read[each.line.id] = odds, each.line
         enough = least - NAMED if names(question) else least
-        enough = max(enough, max((odds for odds, _ in read), default=enough) - BESIDE)
-        for odds, line in read:
+        enough = max(enough, max((odds for odds, _ in read.values()), default=enough) - BESIDE)
+        for odds, line in read.values():
             value = probability(odds)
-            before = likely.get(line.id)
-            if odds >= enough and (before is None or before.score < value):
+            known = likely.get(line.id)
+            if odds >= enough and (known is None or known.score < value):
                 likely[line.id] = replace(line, score=value, relevance=relevance(value))
     return sorted(likely.values(), key=lambda line: (-line.score, line.id))
-
-
-def _best(
-    thread: Thread | None, by_wording: Mapping[str, Sequence[Read[H]]]
-) -> list[tuple[float, H]]:
-    """Each line once, with the most log-odds that a wording of the question gives it.
-
-    What a wording leaves out may be found beside what was said; one that leaves nothing out needs
-    no such help.
-    """
-    found = defaultdict[int, list[tuple[float, float, H]]](list)
-    for wording, read in by_wording.items():
-        for each in read:
-            leans = thread is not None and wording == thread.asked
-            beside = thread is not None and each.line.id in thread.beside
-            odds = each.odds + (AFTER if leans and beside else 0.0)
-            found[each.line.id].append((each.odds, odds, replace(each.line, asked=wording)))
-    return [
-        (max(odds for _, odds, _ in lines), max(lines, key=itemgetter(0))[2])
-        for lines in found.values()
-    ]
 
 
 def best_odds(

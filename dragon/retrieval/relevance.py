@@ -65,8 +65,7 @@ class Hit:
     that the judge has read is the probability that it answers, and `relevance` the log-odds, in
     nats. `vector` float32 [dim] is the chunk's embedding, used for re-scoring; `context` is what it
     stands under (`chunking.Sentence`), or else its document's title. `about` is what the document
-    as a whole is about: a chunk counts as having its words. A line that was judged answers the
-    question best as it was `asked` in these words.
+    as a whole is about: a chunk counts as having its words.
     """
 
     id: int
@@ -77,15 +76,9 @@ class Hit:
     relevance: float
     context: str = field(default="", kw_only=True)
     about: str = field(default="", kw_only=True)
-    asked: str = field(default="", kw_only=True)
     vector: npt.NDArray[np.float32] | None = field(
         default=None, compare=False, repr=False, kw_only=True
     )
-
-    @property
-    def tabular(self) -> bool:
-        """Whether it is a row of a table, which stands alone."""
-        return False
 
 
 def score(cosine: float, coverage: float) -> float:

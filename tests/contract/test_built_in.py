@@ -23,7 +23,6 @@ pytestmark = pytest.mark.services
 INSTRUCTIONS = (
     writer.ALONE,
     writer.EVERYDAY,
-    writer.lines_prompt([], 1),
     INSTRUCTION,
     NOTHING_FOUND,
     "You are a helpful AI assistant named SmolLM, trained by Hugging Face",

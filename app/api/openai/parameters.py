@@ -203,7 +203,7 @@ def sampling_of(
             f"logit_bias: token ids must be below {vocabulary}", param="logit_bias"
         )
     param = "ignore_eos" if body.ignore_eos else "min_tokens"
-    if body.least_tokens and state.generation.quotes and not raw:
+    if body.least_tokens and state.generation.quotes_alone and not raw:
         raise InvalidRequestError(
             f"{param}: this model quotes whole sentences and ends with them; leave it out",
             param=param,

@@ -105,7 +105,7 @@ async def checked(asked: Callable[[], tuple[str, str]], state: AppState, *, raw:
 
     Raises `InvalidRequestError` for an invalid one, and for a chat with a quoting model.
     """
-    tokenizer, quotes = state.generation.tokenizer, state.generation.quotes and not raw
+    tokenizer, quotes = state.generation.tokenizer, state.generation.quotes_alone and not raw
 
     def compiled() -> str:
         text, param = asked()

@@ -72,7 +72,7 @@ def test_the_least_length(state: AppState, generation: FakeGeneration) -> None:
         with pytest.raises(InvalidRequestError, match="quotes whole sentences") as refused:
             rest(state, **given)
         assert refused.value.param == param
-    generation.quotes = False
+    generation.quotes_alone = False
     assert rest(state, min_tokens=3).sampling.min_tokens == 3
     assert rest(state, min_tokens=3, ignore_eos=True).sampling.min_tokens > 9
     assert rest(state, ignore_eos=False).sampling.min_tokens == 0

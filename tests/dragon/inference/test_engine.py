@@ -17,7 +17,6 @@ import pytest
 import torch
 
 from dragon.errors import ContextLengthError, DragonError
-from dragon.inference.adjustment import Adjustment
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder, step
 from dragon.inference.engine import Engine
@@ -25,7 +24,6 @@ from dragon.inference.fairness import HOUSEHOLD, Household
 from dragon.inference.jobs import Decoded, Outcome
 from dragon.inference.rows import Row
 from dragon.protocol.messages import Work
-from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import WireDistribution, cut
 from tests import tiny
 
@@ -126,24 +124,6 @@ def test_an_answer_that_fails_takes_no_other_along(
     assert isinstance(failed, DragonError)
     assert isinstance(written, Decoded)
     assert len(written.sides or []) == 1
-
-
-class Ending:
-    """A grounding that lets nothing follow but the end."""
-
-    def allowed(self, text: Sequence[int], logits: torch.Tensor) -> torch.Tensor:
-        return torch.tensor([3])
-
-
-def test_where_a_format_allows_nothing_that_is_grounded_the_format_counts(engine: Engine) -> None:
-    row = Row((5, 6), 1.0, grounding=Ending())  # type: ignore[arg-type]
-    longer = Adjustment(Sampling(min_tokens=2), [20], [3])
-    decoder = engine.open([row], [20], adjustment=longer)
-    decoder.prefilled.result(WAIT_S)
-    first, last = run(engine, decoder, Work(0, (30, 31), 2, 0)).sides or []
-    assert 3 not in first.wire.ids
-    assert len(first.wire.ids) > 1
-    assert last.wire.ids.tolist() == [3]
 
 
 def test_several_outputs_equal_single_steps(engine: Engine) -> None:

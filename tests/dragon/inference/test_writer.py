@@ -2,19 +2,8 @@
 
 from __future__ import annotations
 
-import random
-
-from dragon.inference.writer import lines_prompt, transcript
-from training.texts import read_texts
-from training.writer import Replies
-
-
-def test_lines_are_numbered_below_what_they_stand_under() -> None:
-    lines = [("Pressure", "Fill up to 1.3 bar."), ("", "Ask Ana.")]
-    assert lines_prompt(lines, 4).splitlines()[1:] == [
-        "[4] Pressure > Fill up to 1.3 bar.",
-        "[5] Ask Ana.",
-    ]
+from dragon.inference.writer import ALONE, transcript
+from training.writer import rewritten
 
 
 def test_a_conversation_is_one_text() -> None:
@@ -22,11 +11,8 @@ def test_a_conversation_is_one_text() -> None:
 
 
 def test_what_was_taught_is_what_is_asked() -> None:
-    texts = read_texts()[:20]
-    replies = Replies(texts)
-    task = replies.task(f"{texts[0].name}:a0", "So it is.", random.Random(1))
-    assert task is not None
-    (system, question), reply = task
-    assert system[1].startswith(lines_prompt([], 1))
-    assert question == ("user", texts[0].asked[0][0])
-    assert reply.startswith("So it is. [")
+    turns = [["Who mends it?", "Ana does.", None], ["And when?", "In May.", "When does she?"]]
+    ((messages, reply),) = rewritten({"turns": turns})
+    talk = [("user", "Who mends it?"), ("assistant", "Ana does."), ("user", "And when?")]
+    assert messages == [("system", ALONE), ("user", transcript(talk))]
+    assert reply == "When does she?"

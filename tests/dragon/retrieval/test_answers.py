@@ -31,4 +31,4 @@ def test_a_text_to_continue_keeps_rows_and_so_do_quotes() -> None:
 
 
 def test_what_suits_each() -> None:
-    assert [each.passages for each in Answers] == [3, 2, 5, 2]
+    assert [each.passages for each in Answers] == [1, 2, 5, 2]

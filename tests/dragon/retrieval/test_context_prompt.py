@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from dragon.inference.tokenizer import Message, Tokenizer
-from dragon.models import EMBEDDED_WRITER
+from dragon.inference.tokenizer import Message
 from dragon.retrieval.context_prompt import (
     INSTRUCTION,
     NOTHING_FOUND,
     context_row,
     first_number,
-    lines_row,
     nothing_found,
     prompt,
 )
-from dragon.retrieval.relevance import BARE_RELEVANCE, HIGHEST, Hit
+from dragon.retrieval.relevance import BARE_RELEVANCE, Hit
 from dragon.sampling.role import Role
 from tests.templates import TEMPLATES, tokenizer
 
@@ -90,24 +88,3 @@ def test_where_nothing_was_found_the_model_is_told_to_say_so(name: str) -> None:
     assert (row, kept) == (nothing_found(of), [])
     assert row.relevance == BARE_RELEVANCE
     assert NOTHING_FOUND in of.decode(row.tokens)
-
-
-@pytest.mark.parametrize(
-    ("text", "relevance", "quoted"),
-    [
-        ("The key is under the blue pot.", 2.0, False),
-        ("The key is under the blue pot.", -0.5, True),  # it may not answer
-        ("The key is under the blue pot.", HIGHEST, True),  # it was computed
-        ("Do not cut the power in winter.", 2.0, True),
-        ("The key doesn't turn to the left.", 2.0, True),
-        ("Nothing is known of the knot.", 2.0, False),
-        ("Der Schlüssel liegt unter dem blauen Topf neben der Eingangstür.", 2.0, True),
-        ("- the key\n- the pot", 2.0, True),
-    ],
-)
-def test_what_would_suffer_from_other_words_is_quoted(
-    text: str, relevance: float, quoted: bool
-) -> None:
-    tokenizer = Tokenizer.load(EMBEDDED_WRITER)
-    row, _ = lines_row(tokenizer, [found("a", "", text, relevance)], "What of it?", 500, 1)
-    assert (bool(row.quotes), row.grounding is None) == (quoted, quoted)

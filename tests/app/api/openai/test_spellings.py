@@ -83,7 +83,7 @@ async def test_what_can_be_done_is_done_by_any_name(
 async def test_a_format_by_any_name(
     client: httpx.AsyncClient, generation: FakeGeneration, path: str, good: dict[str, Any]
 ) -> None:
-    generation.quotes = False
+    generation.quotes_alone = False
     for body, kept in GUIDED:
         reply = await client.post(path, json=good | body)
         assert reply.status_code == 200, (body, reply.text)
@@ -98,7 +98,7 @@ async def test_a_format_by_any_name(
 async def test_tokens_that_are_allowed(
     client: httpx.AsyncClient, generation: FakeGeneration
 ) -> None:
-    generation.quotes = False
+    generation.quotes_alone = False
     reply = await client.post(CHAT, json=ASK | {"allowed_token_ids": [40, 41]})
     assert reply.status_code == 200
     mask = generation.tokenizer.mask(generation.requests[0].sampling.grammar)

@@ -25,7 +25,7 @@ HELD: list[dict[str, Any]] = [
 async def test_what_holds_an_answer_goes_along_with_the_request(
     client: httpx.AsyncClient, generation: FakeGeneration, held: dict[str, Any]
 ) -> None:
-    generation.quotes = False
+    generation.quotes_alone = False
     for path, asked in ((CHAT, ASK), (TEXT, CONTINUE)):
         assert (await client.post(path, json=asked | held)).status_code == 200
     one, other = (request.sampling.grammar for request in generation.requests)
@@ -81,7 +81,7 @@ async def test_what_cannot_be_kept_to_is_refused_by_name(
     param: str,
     reason: str,
 ) -> None:
-    generation.quotes = False
+    generation.quotes_alone = False
     reply = await client.post(CHAT, json=ASK | change)
     assert reply.status_code == 400, reply.text
     error = error_of(reply)
@@ -113,7 +113,7 @@ CROSSED = {
 async def test_what_costs_too_much_is_refused_in_a_sentence(
     client: httpx.AsyncClient, generation: FakeGeneration, costly: dict[str, Any], param: str
 ) -> None:
-    generation.quotes = False
+    generation.quotes_alone = False
     reply = await client.post(CHAT, json=ASK | costly)
     error = error_of(reply)
     assert (reply.status_code, error["param"]) == (400, param)

@@ -42,7 +42,7 @@ def told(name: str) -> Tokenizer:
 def calls(request: pytest.FixtureRequest, generation: FakeGeneration) -> int:
     """A model that writes, and how many calls it makes whatever it is asked."""
     name, generation.script, count = request.param
-    generation.tokenizer, generation.quotes = told(name), False
+    generation.tokenizer, generation.quotes_alone = told(name), False
     generation.context_length = 2048
     return count
 
