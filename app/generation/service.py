@@ -166,7 +166,13 @@ class GenerationService:
                 request = replace(request, cloud=Cloud.NEVER)
                 yield PeerChanged(False, 0, self.link.status.away)
             if request.joint and hides(request):
-                found = None
+                found, given = None, _writable(request)
+                if request.cloud is Cloud.WHEN_NEEDED and request.judged:
+                    # They may answer in the cloud's wording, though not in the whole chat's.
+                    found = await self.retrieval.find(given, request.limit)
+                    if found.answers:
+                        request = replace(given, cloud=Cloud.NEVER)
+                        yield NotAsked()
             self._name(request, account)
             if request.max_tokens == 0:
                 found = found or await self.retrieval.find(_writable(request), 0)
