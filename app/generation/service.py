@@ -138,7 +138,10 @@ class GenerationService:
         writes = self.retrieval.writes(request)
         needless = await self.retrieval.needless(request)
         # What of a chat in one text was private is not known: it stays, unless the person sends it.
-        quoting = request.cloud is Cloud.WHEN_NEEDED and request.raw and holds_a_chat(prompted)
+        told = [message.content for message in request.messages if message.role == "system"]
+        quoting = request.cloud is Cloud.WHEN_NEEDED and any(
+            map(holds_a_chat, [prompted] if request.raw else told)
+        )
         if needless or quoting:
             request = replace(request, cloud=Cloud.NEVER)
         elif writes and self.retrieval.asks(request):
