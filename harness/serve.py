@@ -30,6 +30,7 @@ from dragon.retrieval.relevance import Hit
 from harness import fixed_documents
 from harness.reference import Passage
 from harness.throttle import slow_down
+from peer.corpus.store import Corpus
 from peer.main import create_app as create_peer
 from peer.retrieval import Retriever
 from peer.settings import PeerSettings
@@ -77,7 +78,7 @@ class FixedRetriever(Retriever):
 
     passages: dict[str, list[Passage]]
 
-    def _search(self, query: str, top_k: int, *, judged: bool) -> list[Hit]:
+    def _search(self, corpus: Corpus, query: str, top_k: int, *, judged: bool) -> list[Hit]:
         return [
             Hit(n, f"public-{n}", f"public {n}", p.text, p.score, p.relevance)
             for n, p in enumerate(self.passages[query][:top_k], start=1)

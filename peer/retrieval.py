@@ -116,8 +116,8 @@ class Retriever:
     async def switch(self, corpus: Corpus) -> None:
         """Search another version of the corpus from now on, and close the previous one.
 
-        Runs on the engine's thread, so between two searches of a corpus that is not `far`; answers
-        in progress keep their passages.
+        Runs on the engine's thread, so between two searches of a corpus that is not `far`. One that
+        is far ends its searches itself. Answers in progress keep their passages.
         """
 
         def switched() -> Corpus:
@@ -128,18 +128,21 @@ class Retriever:
         before.close()
 
     async def _found(
-        self, search: Callable[[str, int], list[Hit]], query: str, top_k: int
+        self, search: Callable[[Corpus, str, int], list[Hit]], query: str, top_k: int
     ) -> list[Hit]:
         if not top_k or not query:
             return []
         # In two steps: the dictionary that it may read would block the engine's thread.
-        near = await self._looked_up(lambda: self.corpus.spelled(query))
+        near = await self._looked_up(lambda corpus: corpus.spelled(query))
         if near:
             query = await asyncio.to_thread(corrected, query, near)
-        return await self._looked_up(lambda: search(query, top_k))
+        return await self._looked_up(lambda corpus: search(corpus, query, top_k))
 
-    async def _looked_up(self, job: Callable[[], T]) -> T:
-        return await (asyncio.to_thread(job) if self.corpus.far else self._urgent(job))
+    async def _looked_up(self, job: Callable[[Corpus], T]) -> T:
+        """Look up in one version of the corpus, though another may take its place meanwhile."""
+        if self.corpus.far:
+            return await asyncio.to_thread(job, self.corpus)
+        return await self._urgent(lambda: job(self.corpus))
 
     async def _urgent(self, job: Callable[[], T]) -> T:
         return await asyncio.wrap_future(self.engine.submit_urgent(job))
@@ -148,36 +151,37 @@ class Retriever:
         """Compute with a model, on the engine's thread; a look-up is there already unless far."""
         return self.engine.submit_urgent(job).result() if self.corpus.far else job()
 
-    def _search(self, message: str, top_k: int, *, judged: bool) -> list[Hit]:
+    def _search(self, corpus: Corpus, message: str, top_k: int, *, judged: bool) -> list[Hit]:
         query = self._computed(lambda: Query.of(message, self.embedder))
         k = min(top_k, self.engine.model.cache.slots)
-        best = ranked(query.questions, query.vectors, self._candidates(query, k))
-        return self._judged(query, best)[:k] if judged else best[:k]
+        best = ranked(query.questions, query.vectors, _candidates(corpus, query, k))
+        return self._judged(corpus, query, best)[:k] if judged else best[:k]
 
-    def _judged(self, query: Query, best: Sequence[Hit]) -> list[Hit]:
+    def _judged(self, corpus: Corpus, query: Query, best: Sequence[Hit]) -> list[Hit]:
         """The lines that answer, best first."""
         best = to_read(query.questions, [h for h in best if _nearness(h, query) >= ABOUT])
-        near = {hit.id: self.corpus.near(hit) for hit in best}
+        near = {hit.id: corpus.near(hit) for hit in best}
         return self._computed(
             lambda: answering(query.questions, best, near, self.judge, self.embedder, PUBLIC_LEAST)
         )
 
-    def _candidates(self, query: Query, k: int) -> list[Hit]:
-        """What may answer; a title says what its whole document is about."""
-        found = self.corpus.search(query.text, query.vector, k)
-        return [replace(hit, about=hit.title) for hit in found]
-
-    def _passages(self, message: str, top_k: int) -> list[Hit]:
+    def _passages(self, corpus: Corpus, message: str, top_k: int) -> list[Hit]:
         """Passages of a few hundred tokens that answer a message, best first."""
         query = self._computed(lambda: Query.of(message, self.embedder))
-        best = ranked(query.questions, query.vectors, self._candidates(query, SENTENCES * top_k))
-        hits = self._judged(query, best)
-        near = {hit.id: self.corpus.near(hit) for hit in hits}
+        best = ranked(query.questions, query.vectors, _candidates(corpus, query, SENTENCES * top_k))
+        hits = self._judged(corpus, query, best)
+        near = {hit.id: corpus.near(hit) for hit in hits}
         return [
             replace(hit, text=" ".join(each.text for each in sentences), context=under)
             for hit, sentences in around(hits, near, top_k)
             for under in [heading(sentences[0], near[hit.id]).removeprefix(hit.title)]
         ]
+
+
+def _candidates(corpus: Corpus, query: Query, k: int) -> list[Hit]:
+    """What may answer; a title says what its whole document is about."""
+    found = corpus.search(query.text, query.vector, k)
+    return [replace(hit, about=hit.title) for hit in found]
 
 
 def _nearness(hit: Hit, query: Query) -> float:

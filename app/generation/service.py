@@ -143,7 +143,10 @@ class GenerationService:
         in_one_row = self.retrieval.in_one_row(request)
         needless = await self.retrieval.needless(request)
         # What of a chat in one text was private is not known: it stays, unless the person sends it.
-        quoting = request.cloud is Cloud.WHEN_NEEDED and request.raw and holds_a_chat(prompted)
+        told = [message.content for message in request.messages if message.role == "system"]
+        quoting = request.cloud is Cloud.WHEN_NEEDED and any(
+            map(holds_a_chat, [prompted] if request.raw else told)
+        )
         if needless or quoting:
             request = replace(request, cloud=Cloud.NEVER)
         elif in_one_row and self.retrieval.asks(request):
@@ -171,7 +174,13 @@ class GenerationService:
                 request = replace(request, cloud=Cloud.NEVER)
                 yield PeerChanged(False, 0, self.link.status.away)
             if request.joint and hides(request):
-                found = None
+                found, given = None, _writable(request)
+                if request.cloud is Cloud.WHEN_NEEDED and request.judged:
+                    # They may answer in the cloud's wording, though not in the whole chat's.
+                    found = await self.retrieval.find(given, request.limit)
+                    if found.answers:
+                        request = replace(given, cloud=Cloud.NEVER)
+                        yield NotAsked()
             self._name(request, account)
             if request.max_tokens == 0:
                 found = found or await self.retrieval.find(_writable(request), 0)

@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import re
 
-_ASKS, _ANSWERS = r"(?:user|human)", r"(?:assistant|ai|model|bot)"
-# A line that begins with a role, a template's mark of one, or JSON that names it.
+_ASKS = r"(?:user|human|benutzer|nutzer|usuario)"
+_ANSWERS = r"(?:assistant|assistent|asistente|ai|model|(?:chat[ ]?)?(?:bot|gpt))"
+# A line that begins with a role, perhaps behind a time, or says no more; a template's mark of one,
+# or a tag; JSON, YAML or an attribute that names it.
 _TURN = r"""(?:
-    ^[^\w\n]*{role}\**\s*:
-    | <\|?(?:im_start|start_header_id|start_of_turn)\|?>\s*{role}\b(?:<\|end_header_id\|>)?
-    | <\|{role}\|>
-    | "role"\s*:\s*"{role}"
-)\s*"""
+    ^(?:[^\w\n]|\d)*{role}(?:[^\w\n]|\d){{0,6}}[:\uff1a]\**
+    | ^[^\w\n]*[\#\[*=]\W?{role}[^\w\n]*$
+    | <\W{{0,3}}(?:\w{{1,20}}\W{{1,4}}){{0,2}}{role}(?:_token)?\b[^\w\s<]{{0,3}}
+      (?:<[^<>]{{1,20}}>(?:final)?)*
+    | \brole\b["'\\]*\s*[:=]\s*["'\\]*{role}\b["'\\]*
+    {more})\s*"""
 _FLAGS = re.IGNORECASE | re.MULTILINE | re.VERBOSE
-_ASKED = re.compile(_TURN.format(role=_ASKS), _FLAGS)
-_ANSWERED = re.compile(_TURN.format(role=_ANSWERS) + r"[^\s<]", _FLAGS)
+_ASKED = re.compile(_TURN.format(role=_ASKS, more=r"| \[INST\] | \b(?-i:USER):"), _FLAGS)
+_ANSWERED = re.compile(
+    _TURN.format(role=_ANSWERS, more=r"| \[/INST\] | \b(?-i:ASSISTANT):") + r"[^\s<\[]", _FLAGS
+)
 
 
 def holds_a_chat(text: str) -> bool:

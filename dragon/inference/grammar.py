@@ -7,9 +7,13 @@ cost is bounded in the library's own steps, since a few lines can describe any a
 
 from __future__ import annotations
 
+import json
+import math
+import re
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from decimal import Decimal
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +49,11 @@ _LIMITS = LLParserLimits(
     max_lexer_states=20_000,
     max_grammar_size=50_000,
 )
+# None of them counts the remainders that a `multipleOf` goes through: 4 s and 150 MB for 499,979,
+# and as much again for two whose common multiple that is. Zeros at its end cost nothing.
+_MOST_REMAINDERS, _MOST_DIGITS = 20_000, 15
+_SCHEMA = re.compile(r"(?:^|%json)\s*(?=\{)")
+_JSON = json.JSONDecoder(parse_float=Decimal, parse_int=Decimal)
 
 
 def of_schema(schema: dict[str, Any] | bool) -> str:
@@ -84,6 +93,37 @@ def require_short(text: str) -> str:
     return text
 
 
+def _require_few_remainders(grammar: str) -> None:
+    """Raises `InvalidRequestError` if numbers are to be multiples of large ones, or of many."""
+    try:
+        steps = list(_steps(grammar))
+    except (ValueError, RecursionError):
+        return  # the compiler says why it is no grammar
+    if any(abs(step.adjusted()) > _MOST_DIGITS for step in steps):
+        raise _refusal("a multipleOf has too many digits")
+    # Any of them may be joined, into their common multiple.
+    scale = max((-int(step.as_tuple().exponent) for step in steps), default=0)
+    common = math.lcm(*(int(step.scaleb(scale)) for step in steps))
+    if len(steps) * common > _MOST_REMAINDERS:
+        raise _refusal("it asks for multiples of numbers that are too large together")
+
+
+def _steps(given: Any) -> Iterator[Decimal]:
+    """Each `multipleOf` of the schemas in a grammar's text, or of a schema."""
+    if isinstance(given, str):
+        for found in _SCHEMA.finditer(given):
+            yield from _steps(_JSON.raw_decode(given, found.end())[0])
+    elif isinstance(given, list):
+        for each in given:
+            yield from _steps(each)
+    elif isinstance(given, dict):
+        for key, each in given.items():
+            if key == "multipleOf" and isinstance(each, Decimal):
+                yield each.normalize()
+            else:
+                yield from _steps(each)
+
+
 def _refusal(reason: str) -> InvalidRequestError:
     for inner in _INNER:
         reason = reason.partition(inner)[0]
@@ -107,7 +147,7 @@ class Grammars:
         with self._lock:
             compiled = self._compiled.get(grammar)
         if compiled is None:
-            require_short(grammar)
+            _require_few_remainders(require_short(grammar))
             compiled = LLMatcher(self._tokens, grammar, log_level=0, limits=_LIMITS)
             first = compiled.deep_copy()
             if not first.is_error():

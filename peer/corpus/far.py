@@ -130,9 +130,11 @@ class FarCorpus(Corpus):
             _without.reset(token)
 
     def close(self) -> None:
-        """No search is possible afterwards."""
+        """Wait for no excluded shard any more.
+
+        Searches in progress end; its threads end once nothing refers to it.
+        """
         self._closed.set()
-        self._threads.shutdown(wait=False)
 
     def _of_one(self, number: int, ask: Callable[[Part], list[Row]]) -> list[Row]:
         return next(iter(self._of([number], ask)), [])

@@ -221,6 +221,9 @@ def test_a_chat_in_one_text_stays_where_the_cloud_is_asked_when_needed(tapped: T
             tapped.continued(f"{CHAT}\nUSER: {PUBLIC}\n", {"max_tokens": 8}, **dragon),
         ):
             assert (sent, answer["not_asked"]) == ([], True)
+    told = [{"role": "system", "content": CHAT}, {"role": "user", "content": PUBLIC}]
+    answer, sent = tapped.said(told)
+    assert (sent, answer["not_asked"]) == ([], True)
     answer, sent = tapped.continued(CHAT, {"max_tokens": 8}, cloud="always")
     assert isinstance(sent[0], control.Open)
     assert tapped.ledger(answer)["given"] == [{"kind": "prompt", "text": CHAT}]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -163,3 +164,41 @@ async def test_a_corpus_elsewhere_is_waited_for_beside_the_engine(
     assert found.rows == at_hand.rows
     assert [hit.text for hit in found.hits] == [hit.text for hit in at_hand.hits] != []
     assert (at_hand.unsearched, found.unsearched) == (0, 1)
+
+
+class Held(FarCorpus):
+    """Of one shard, which looks for passages only once it is told to go on."""
+
+    def __init__(self, root: Path) -> None:
+        self.asked, self.go_on = threading.Event(), threading.Event()
+        shard = Shard(root / "v1" / shard_name(0), embedder().dim)
+
+        def ask(number: int, version: str, method: str, values: Sequence[Any]) -> Any:
+            if method == "nearest":
+                self.asked.set()
+                assert self.go_on.wait(60)
+            return getattr(shard, method)(*values)
+
+        super().__init__("v1", Versions(root).manifest("v1"), ask)
+
+
+@pytest.mark.parametrize("answers", [Answers.WORDS, Answers.QUOTES])
+async def test_a_search_that_a_new_version_overtakes_ends_in_its_own(
+    retriever: Retriever, tmp_path: Path, answers: Answers
+) -> None:
+    retriever.answers = answers
+    asked = asking("Who invented Velcro?")
+    at_hand = await retriever.find(asked, 20, 40)
+    (tmp_path / "other.tsv").write_text("id\ttitle\ttext\n0\tMount Kenya\tIt is 5,199 m high.\n")
+    build(tmp_path / "other.tsv", tmp_path / "other", embedder())
+    retriever.corpus = before = Held(tmp_path / "corpus")
+    other = Held(tmp_path / "other")
+    other.go_on.set()
+    search = asyncio.create_task(retriever.find(asked, 20, 40))
+    await asyncio.to_thread(before.asked.wait, 60)
+    await retriever.switch(other)
+    before.go_on.set()
+    assert (await search).hits == at_hand.hits != []
+    assert not other.asked.is_set()
+    assert (await retriever.find(asked, 20, 40)).hits == []
+    assert other.asked.is_set()

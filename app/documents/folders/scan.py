@@ -50,15 +50,15 @@ def is_made_up(status: os.stat_result) -> bool:
 
 @dataclass(frozen=True)
 class Reader:
-    """The account that owns a folder, for a device that runs as root and may read everything."""
+    """The account that owns a folder: it may link files into it that only the device may read."""
 
     user: int
     groups: frozenset[int]
 
     @classmethod
     def of(cls, root: os.stat_result) -> Reader | None:
-        """Who may read a folder; None where the system itself sees to that."""
-        if os.geteuid() != 0 or root.st_uid == 0:
+        """Who may read a folder; None if it is root's, or the device's own account's."""
+        if root.st_uid in (0, os.geteuid()):
             return None
         try:
             account = pwd.getpwuid(root.st_uid)

@@ -133,6 +133,14 @@ COSTLY = {
     "enormous": lambda: grammar.of_schema({"type": "integer", "minimum": 10**300}),
     "bounds": lambda: grammar.of_schema({"type": "number", "minimum": 1e300, "maximum": 1e301}),
     "long": lambda: grammar.of_schema({"enum": ["x" * 4_000_000]}),
+    "multiples": lambda: grammar.of_schema({"type": "number", "multipleOf": 499.979}),
+    "common multiples": lambda: grammar.of_schema(
+        {"type": "integer", "allOf": [{"multipleOf": 701}, {"multipleOf": 709}]}
+    ),
+    "multiples in Lark": lambda: grammar.of_text(
+        r'start: %json {"type": "integer", "multiple\u004ff": 499979}'
+    ),
+    "tiny steps": lambda: grammar.of_schema({"type": "number", "multipleOf": 1e-300}),
     "all of any": lambda: grammar.of_schema(
         {
             "allOf": [
@@ -172,5 +180,8 @@ def test_large_schemas_of_use_are_taken() -> None:
         {"enum": [f"word {number}" for number in range(2000)]},
         {"anyOf": [{"type": "object", "properties": {f"k{n}": {"const": n}}} for n in range(400)]},
         {"type": "array", "maxItems": 500, "items": PERSON},
+        {"properties": {"s": {"type": "integer", "multipleOf": 86_400}}, "type": "object"},
+        {"allOf": [{"multipleOf": 0.25}, {"multipleOf": 60}, {"type": "number"}]},
+        {"properties": {"multipleOf": {"type": "integer", "multipleOf": 500_000_000}}},
     ):
         assert int(TOKENIZER.mask(grammar.of_schema(schema)).allowed([]).sum())

@@ -108,6 +108,7 @@ CROSSED = {
         (schema(schema=ENORMOUS), "response_format"),
         (schema(schema=CROSSED), "response_format"),
         ({"guided_json": ENORMOUS}, "guided_json"),
+        (schema(schema={"type": "integer", "multipleOf": 499_979}), "response_format"),
     ],
 )
 async def test_what_costs_too_much_is_refused_in_a_sentence(

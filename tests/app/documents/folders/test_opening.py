@@ -141,6 +141,23 @@ def test_a_device_that_may_read_all_reads_no_more_than_the_folders_account(home:
     assert "inner/a.txt" in scan(notes, home / "data").files
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another account")
+@pytest.mark.parametrize("account", [0, 4712])
+def test_what_another_account_links_into_its_folder_is_not_read_for_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch, account: int
+) -> None:
+    """Where the kernel lets anybody make hard links, to the device's own files, too."""
+    monkeypatch.setattr(os, "geteuid", lambda: account)
+    notes, key = home / "ben" / "notes", home / "peer_key"
+    key.write_text("secret")
+    key.chmod(0o600)
+    os.chown(key, account, account)
+    os.chown(notes, 4711, 4711)
+    os.link(key, notes / "mine.txt")
+    with pytest.raises(PermissionError):
+        content_of(notes, home / "data", "mine.txt")
+
+
 def test_what_is_opened_is_closed(home: Path) -> None:
     before = len(os.listdir("/dev/fd"))
     for _ in range(3):
