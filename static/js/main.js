@@ -20,6 +20,7 @@ import { Scope } from "./chat/scope.js";
 import { restarted } from "./core/models.js";
 import { install, makeRoomForKeyboard, takeShared } from "./core/shared.js";
 import { Settings } from "./core/settings.js";
+import { Silence } from "./core/silence.js";
 import { DeviceSocket } from "./core/socket.js";
 import { EVERY, hear, tell } from "./core/tabs.js";
 import { PeerStatus, showConnection } from "./core/status.js";
@@ -56,10 +57,17 @@ const inspector = new Inspector((panel) => {
   if (panel === "documents") folders.load();
 });
 
+const silence = new Silence((silent) => showConnection(silent ? "quiet" : null));
+
 const socket = new DeviceSocket({
-  onFrame: (frame) => (frame.type === "status" ? status.setPeer(frame.peer) : chat.receive(frame)),
+  onFrame: (frame) => {
+    silence.heard();
+    if (frame.type === "status") status.setPeer(frame.peer);
+    else chat.receive(frame);
+  },
   onConnection: (connected) => {
-    showConnection(connected);
+    silence.listen(connected && chat.busy);
+    showConnection(connected ? null : "lost");
     composer.setConnected(connected);
     if (connected) return chat.watch();
     status.setPeer(null);
@@ -155,6 +163,7 @@ const folders = new Folders(() => documents.load());
 function changed() {
   const { busy, conversation } = chat;
   composer.setBusy(busy);
+  silence.listen(busy && socket.connected);
   list.setCurrent(conversation?.id ?? null);
   const project = activeProject();
   scope.setProject(project);

@@ -9,6 +9,7 @@ import { SourcesView } from "./sources.js";
 import { said, Thoughts } from "./thoughts.js";
 import { branchSwitch, tool } from "./tools.js";
 import { tabulate, untabulate, withTabs } from "./rows.js";
+import { Waiting } from "./waiting.js";
 
 /** @typedef {import("../core/types.js").Message} Message */
 /** @typedef {import("../core/types.js").Problem} Problem */
@@ -39,7 +40,7 @@ const AT_ONCE_MS = 8;
  */
 
 export class AnswerView {
-  #wait = el("p", { class: "wait" }, t("answer.searching"));
+  #wait = new Waiting();
   #body = el("div", { class: "text markdown", "data-testid": "answer-text" });
   #thoughts = new Thoughts(this.#body);
   #problem = el("div", { class: "problem", role: "alert", hidden: true });
@@ -62,7 +63,7 @@ export class AnswerView {
   element = el(
     "article",
     { class: "answer", "data-testid": "answer", "aria-label": t("answer") },
-    this.#thoughts.element, this.#body, this.#wait, this.#problem, this.#note, this.#foot, this.#sources.element,
+    this.#thoughts.element, this.#body, this.#wait.element, this.#problem, this.#note, this.#foot, this.#sources.element,
   );
 
   /** @param {Message} message @param {AnswerActions} actions */
@@ -113,7 +114,8 @@ export class AnswerView {
       this.message.nothing_relevant = frame.nothing_relevant;
       this.message.stocked = this.actions.stocked();
       this.message.unread_documents = frame.unread_documents;
-      this.#wait.textContent = frame.sources.length ? t("answer.reading", { count: frame.sources.length }) : t("answer.writing");
+      const count = frame.sources.length;
+      this.#wait.begin(count ? "reading" : "writing", count ? t("answer.reading", { count }) : t("answer.writing"));
     } else if (frame.type === "peer") {
       this.message.away = frame.joint || !frame.localizable ? undefined : frame.reason;
       this.#localizable({ away: frame.localizable?.reason });
@@ -201,7 +203,7 @@ export class AnswerView {
     }
     this.#thoughts.fold(this.writing);
     if (this.#coming.size) this.#schedule();
-    if (this.#body.childElementCount) this.#wait.hidden = true;
+    if (this.#body.childElementCount) this.#wait.done();
   }
 
   /** @param {HTMLElement} element @param {any} block */
@@ -236,7 +238,8 @@ export class AnswerView {
     this.element.dataset.state = state === "writing" ? "streaming" : state;
     this.element.dataset.id = this.message.id;
     this.element.setAttribute("aria-busy", String(this.writing));
-    this.#wait.hidden = !this.writing || this.#body.childElementCount > 0;
+    if (!this.writing) this.#wait.stop();
+    else if (!this.#body.childElementCount) this.#wait.begin("searching", t("answer.searching"));
     this.#foot.hidden = this.writing;
     this.#problem.hidden = state !== "error";
   }
