@@ -17,7 +17,7 @@ import { showLive } from "./inspector/live.js";
 import { hideWho, showWho } from "./inspector/who.js";
 import { Projects } from "./chat/projects.js";
 import { Scope } from "./chat/scope.js";
-import { restarted } from "./core/models.js";
+import { pickModel, restarted } from "./core/models.js";
 import { install, makeRoomForKeyboard, takeShared } from "./core/shared.js";
 import { Settings } from "./core/settings.js";
 import { Silence } from "./core/silence.js";
@@ -253,6 +253,7 @@ async function loadStatus() {
   try {
     const found = await getStatus();
     status.setModel(found.model);
+    byId("model-name").textContent = found.model;
     settings.setStatus(found);
     documents.setAccepted(found.accepted);
     byId("in-use-text").textContent = t(found.quotes ? "welcome.model.quotes" : "welcome.model", { name: found.model });
@@ -331,6 +332,7 @@ for (const [id, open] of /** @type {const} */ ([["open-settings", () => settings
   });
 }
 for (const id of ["choose-model", "upcoming-open"]) byId(id).addEventListener("click", () => settings.open("models"));
+byId("model").addEventListener("click", () => pickModel(byId("model"), (name) => (name ? settings.chooseModel(name) : settings.open("offers"))).catch((error) => composer.refuse(messageOf(error))));
 byId("new-chat").addEventListener("click", () => openConversation(null));
 byId("connection-retry").addEventListener("click", () => socket.connect());
 for (const id of ["upload-button", "attach"]) byId(id).addEventListener("click", () => documents.choose());
