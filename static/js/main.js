@@ -15,6 +15,7 @@ import { setUpKeyboard, showKeys } from "./core/keyboard.js";
 import { showLedger } from "./inspector/ledger.js";
 import { showLive } from "./inspector/live.js";
 import { hideWho, showWho } from "./inspector/who.js";
+import { unfoldOnPaper } from "./chat/printing.js";
 import { Projects } from "./chat/projects.js";
 import { Scope } from "./chat/scope.js";
 import { pickModel, restarted } from "./core/models.js";
@@ -272,6 +273,8 @@ function showSignedOut() {
   byId("app").hidden = true;
   byId("signed-out").hidden = false;
 }
+
+unfoldOnPaper(byId("log"));
 
 const singleLetters = () => settings.values.keys;
 setUpKeyboard(

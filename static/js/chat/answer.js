@@ -1,9 +1,11 @@
 /** One answer: its blocks as they are written, what can be done with it, its sources. */
 
+import { hush, read, readable, reading } from "./aloud.js";
 import { openPreview } from "../documents/preview.js";
 import { cite, uncite } from "./citations.js";
 import { announce, el, icon } from "../core/dom.js";
 import { leftFor } from "../inspector/ledger.js";
+import { openMenu } from "../core/menu.js";
 import { localized, phrased, t } from "../core/strings.js";
 import { SourcesView } from "./sources.js";
 import { said, Thoughts } from "./thoughts.js";
@@ -363,9 +365,31 @@ export class AnswerView {
     if (text) tools.push(tool("icon-copy", t("answer.copy"), "copy", () => this.copy()));
     tools.push(tool("icon-again", t("answer.again"), "again", () => this.actions.again(id)));
     if (text && (state === "stopped" || done?.finish_reason === "length")) tools.push(tool("icon-continue", t("answer.continue"), "continue", () => this.actions.goOn(id)));
+    const more = tool("icon-more", t("answer.more"), "more", () => this.#more(more));
+    tools.push(more);
     const focused = /** @type {HTMLElement | null} */ (this.#tools.contains(document.activeElement) ? document.activeElement : null)?.dataset.testid;
     this.#tools.replaceChildren(...tools);
     if (focused) /** @type {HTMLElement | null} */ (this.#tools.querySelector(`[data-testid="${focused}"]`))?.focus();
+  }
+
+  /** @param {HTMLElement} anchor */
+  #more(anchor) {
+    const aloud = reading()
+      ? { label: t("answer.hush"), icon: "icon-stop", testid: "hush", act: hush }
+      : { label: t("answer.aloud"), icon: "icon-chats", testid: "aloud", act: () => read(this.#spoken()) };
+    openMenu(anchor, [
+      ...(readable() && this.message.text ? [aloud] : []),
+      { label: t("answer.print"), icon: "icon-document", testid: "print", act: () => print() },
+    ]);
+  }
+
+  /** Its text by paragraphs, without what was thought before it. */
+  #spoken() {
+    return this.copied().map((block) => {
+      const copy = /** @type {HTMLElement} */ (block);
+      for (const beside of copy.querySelectorAll(".thought, .seam, .code-head")) beside.remove();
+      return copy.matches(".thought") ? "" : copy.textContent?.trim() ?? "";
+    }).filter(Boolean);
   }
 
   /** @param {Event} event */
