@@ -64,6 +64,7 @@ def fetch(offer: Offer, folder: Path, report: Callable[[int, int], None]) -> Pat
                     name=offer.name,
                 )
             )
+        report(size, size)  # ended meanwhile, it must not take the place of another attempt
         part.replace(path)
     return path
 

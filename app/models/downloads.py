@@ -55,7 +55,7 @@ class _Download:
         except DragonError as error:
             self.problem = error.message
         except _EndedError:
-            offer.part(folder).unlink(missing_ok=True)
+            pass  # what had come is deleted already
 
     def _report(self, there: int, size: int) -> None:
         if self.ended.is_set():
@@ -78,10 +78,9 @@ class Downloads:
     def cancel(self, offer: Offer, folder: Path) -> None:
         """End it, and delete what has come."""
         known = self._attempts.pop(offer.name, None)
-        if known and known.running:
+        if known:
             known.ended.set()
-        else:
-            offer.part(folder).unlink(missing_ok=True)
+        offer.part(folder).unlink(missing_ok=True)
 
     def standings(self, folder: Path) -> list[Standing]:
         """Every offer as it stands now."""
