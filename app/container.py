@@ -23,6 +23,7 @@ from app.generation.events import Event, GenerationRequest
 from app.generation.threads import Threads
 from app.ledger.writer import Ledger
 from app.metrics import Metrics
+from app.models.downloads import Downloads
 from app.models.trial import Trials
 from app.peer_link.status import PeerStatus
 from app.reranking import RerankingService
@@ -111,6 +112,7 @@ class AppState:
     beside: Places = field(default_factory=lambda: Places(2, 1))
     threads: Threads = field(default_factory=Threads)
     trials: Trials = field(default_factory=Trials)
+    downloads: Downloads = field(default_factory=Downloads)
     # Keys that users gave for model servers, by URL; stored when such a model is chosen.
     model_keys: dict[str, SecretStr] = field(default_factory=dict)
     # Ends the service so that it is restarted; None if nothing would restart it.

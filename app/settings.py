@@ -74,6 +74,11 @@ class Settings(ModelChoice, BaseSettings):
             message = first["msg"].removeprefix("Value error, ")
             raise ConfigurationError(f"DRAGON_{str(first['loc'][0]).upper()}: {message}") from error
 
+    @property
+    def models_dir(self) -> Path:
+        """Where models are kept that were fetched."""
+        return self.data_dir / "models"
+
     @field_validator("api_key", "peer_key")
     @classmethod
     def _fits_a_header(cls, key: SecretStr | None) -> SecretStr | None:

@@ -11,6 +11,7 @@ import typer
 
 from app.api.page.languages import texts
 from app.models import choice, trial
+from app.models.catalogue import OFFERS, Offer, offer_named
 from app.models.found import Listing, look, model_named
 from app.models.model import Kind, Model, gigabytes
 from app.settings import Settings
@@ -45,8 +46,51 @@ def models(context: typer.Context) -> None:
 
 
 @program.command("get")
-def get_model() -> None:
-    """Fetch the built-in model, if it was not installed with the rest."""
+def get_model(
+    name: Annotated[str, typer.Argument(help="As `--list` has it; by default the built-in.")] = "",
+    listed: Annotated[bool, typer.Option("--list", help="What there is to fetch.")] = False,
+) -> None:
+    """Fetch a model from the hub, or the built-in one if it was not installed with the rest."""
+    settings = Settings.read()
+    if listed:
+        print("\n\n".join(_offered(offer, settings) for offer in OFFERS))
+    elif name:
+        _fetch(offer_named(name), settings)
+    else:
+        _install()
+
+
+def _fetch(offer: Offer, settings: Settings) -> None:
+    if offer.path(settings.models_dir).exists():
+        print(f"It is already here: {offer.path(settings.models_dir)}")
+        return
+    from rich.progress import DownloadColumn, Progress, TransferSpeedColumn
+
+    from app.models.download import fetch
+
+    columns = (*Progress.get_default_columns()[:2], DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns) as progress:
+        bar = progress.add_task(offer.name, total=None)
+        path = fetch(
+            offer,
+            settings.models_dir,
+            lambda there, size: progress.update(bar, completed=there, total=size),
+        )
+    print(f"{path}\nTry it: dragon models try {offer.name}\nUse it: dragon models use {offer.name}")
+
+
+def _offered(offer: Offer, settings: Settings) -> str:
+    """An offer in three lines."""
+    facts = [
+        gigabytes(offer.size),
+        f"up to {gigabytes(offer.memory)} of memory",
+        f"licence {offer.licence}",
+    ]
+    here = "  (here)" if offer.path(settings.models_dir).exists() else ""
+    return f"{offer.name}{here}\n    {' · '.join(facts)}\n    {offer.good_at}"
+
+
+def _install() -> None:
     if EMBEDDED_WRITER.exists():
         print(f"It is already installed: {EMBEDDED_WRITER}")
         return

@@ -15,11 +15,13 @@ import { setUpKeyboard, showKeys } from "./core/keyboard.js";
 import { showLedger } from "./inspector/ledger.js";
 import { showLive } from "./inspector/live.js";
 import { hideWho, showWho } from "./inspector/who.js";
+import { unfoldOnPaper } from "./chat/printing.js";
 import { Projects } from "./chat/projects.js";
 import { Scope } from "./chat/scope.js";
-import { restarted } from "./core/models.js";
+import { pickModel, restarted } from "./core/models.js";
 import { install, makeRoomForKeyboard, takeShared } from "./core/shared.js";
 import { Settings } from "./core/settings.js";
+import { Silence } from "./core/silence.js";
 import { DeviceSocket } from "./core/socket.js";
 import { EVERY, hear, tell } from "./core/tabs.js";
 import { PeerStatus, showConnection } from "./core/status.js";
@@ -56,10 +58,17 @@ const inspector = new Inspector((panel) => {
   if (panel === "documents") folders.load();
 });
 
+const silence = new Silence((silent) => showConnection(silent ? "quiet" : null));
+
 const socket = new DeviceSocket({
-  onFrame: (frame) => (frame.type === "status" ? status.setPeer(frame.peer) : chat.receive(frame)),
+  onFrame: (frame) => {
+    silence.heard();
+    if (frame.type === "status") status.setPeer(frame.peer);
+    else chat.receive(frame);
+  },
   onConnection: (connected) => {
-    showConnection(connected);
+    silence.listen(connected && chat.busy);
+    showConnection(connected ? null : "lost");
     composer.setConnected(connected);
     if (connected) return chat.watch();
     status.setPeer(null);
@@ -155,6 +164,7 @@ const folders = new Folders(() => documents.load());
 function changed() {
   const { busy, conversation } = chat;
   composer.setBusy(busy);
+  silence.listen(busy && socket.connected);
   list.setCurrent(conversation?.id ?? null);
   const project = activeProject();
   scope.setProject(project);
@@ -244,6 +254,7 @@ async function loadStatus() {
   try {
     const found = await getStatus();
     status.setModel(found.model);
+    byId("model-name").textContent = found.model;
     settings.setStatus(found);
     documents.setAccepted(found.accepted);
     byId("in-use-text").textContent = t(found.quotes ? "welcome.model.quotes" : "welcome.model", { name: found.model });
@@ -262,6 +273,8 @@ function showSignedOut() {
   byId("app").hidden = true;
   byId("signed-out").hidden = false;
 }
+
+unfoldOnPaper(byId("log"));
 
 const singleLetters = () => settings.values.keys;
 setUpKeyboard(
@@ -322,6 +335,7 @@ for (const [id, open] of /** @type {const} */ ([["open-settings", () => settings
   });
 }
 for (const id of ["choose-model", "upcoming-open"]) byId(id).addEventListener("click", () => settings.open("models"));
+byId("model").addEventListener("click", () => pickModel(byId("model"), (name) => (name ? settings.chooseModel(name) : settings.open("offers"))).catch((error) => composer.refuse(messageOf(error))));
 byId("new-chat").addEventListener("click", () => openConversation(null));
 byId("connection-retry").addEventListener("click", () => socket.connect());
 for (const id of ["upload-button", "attach"]) byId(id).addEventListener("click", () => documents.choose());

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dragon.models import EMBEDDED_WRITER
+from harness.faults.hub import Hub, serving
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -46,6 +47,28 @@ def test_list_try_and_use(environment: dict[str, str]) -> None:
     assert "No peer answers" in tried.stdout
     assert "small is chosen. Restart DRAGON" in dragon(environment, "use", "small").stdout
     assert "small  (in use)" in dragon(environment).stdout
+
+
+def test_get_fetches_a_model_that_is_listed_then(
+    environment: dict[str, str], embedded_gguf: Path
+) -> None:
+    offered = dragon(environment, "get", "--list").stdout
+    assert "Qwen3-4B\n    2.5 GB · up to 7.3 GB of memory · licence Apache-2.0\n" in offered
+    with serving(Hub(embedded_gguf.read_bytes())) as hub:
+        reached = environment | {"HF_ENDPOINT": hub.url}
+        got = dragon(reached, "get", "qwen3-4b")
+        assert got.returncode == 0, got.stderr
+        assert "dragon models use Qwen3-4B" in got.stdout
+        assert "It is already here" in dragon(reached, "get", "qwen3-4b").stdout
+        hub.status = 404
+        failed = dragon(reached, "get", "Qwen3-8B")
+        assert failed.returncode == 1
+        assert failed.stderr.endswith("does not give Qwen3-8B now (status 404).\n")
+    assert (
+        f"DRAGON_MODEL={environment['DRAGON_DATA_DIR']}/models/Qwen3-4B"
+        in dragon(environment).stdout
+    )
+    assert "Qwen3-4B  (here)" in dragon(environment, "get", "--list").stdout
 
 
 def test_an_unknown_name_ends_with_one_line(environment: dict[str, str]) -> None:

@@ -1,14 +1,17 @@
 /** One answer: its blocks as they are written, what can be done with it, its sources. */
 
+import { hush, read, readable, reading } from "./aloud.js";
 import { openPreview } from "../documents/preview.js";
 import { cite, uncite } from "./citations.js";
 import { announce, el, icon } from "../core/dom.js";
 import { leftFor } from "../inspector/ledger.js";
+import { openMenu } from "../core/menu.js";
 import { localized, phrased, t } from "../core/strings.js";
 import { SourcesView } from "./sources.js";
 import { said, Thoughts } from "./thoughts.js";
 import { branchSwitch, tool } from "./tools.js";
 import { tabulate, untabulate, withTabs } from "./rows.js";
+import { Waiting } from "./waiting.js";
 
 /** @typedef {import("../core/types.js").Message} Message */
 /** @typedef {import("../core/types.js").Problem} Problem */
@@ -39,7 +42,7 @@ const AT_ONCE_MS = 8;
  */
 
 export class AnswerView {
-  #wait = el("p", { class: "wait" }, t("answer.searching"));
+  #wait = new Waiting();
   #body = el("div", { class: "text markdown", "data-testid": "answer-text" });
   #thoughts = new Thoughts(this.#body);
   #problem = el("div", { class: "problem", role: "alert", hidden: true });
@@ -62,7 +65,7 @@ export class AnswerView {
   element = el(
     "article",
     { class: "answer", "data-testid": "answer", "aria-label": t("answer") },
-    this.#thoughts.element, this.#body, this.#wait, this.#problem, this.#note, this.#foot, this.#sources.element,
+    this.#thoughts.element, this.#body, this.#wait.element, this.#problem, this.#note, this.#foot, this.#sources.element,
   );
 
   /** @param {Message} message @param {AnswerActions} actions */
@@ -113,7 +116,8 @@ export class AnswerView {
       this.message.nothing_relevant = frame.nothing_relevant;
       this.message.stocked = this.actions.stocked();
       this.message.unread_documents = frame.unread_documents;
-      this.#wait.textContent = frame.sources.length ? t("answer.reading", { count: frame.sources.length }) : t("answer.writing");
+      const count = frame.sources.length;
+      this.#wait.begin(count ? "reading" : "writing", count ? t("answer.reading", { count }) : t("answer.writing"));
     } else if (frame.type === "peer") {
       this.message.away = frame.joint || !frame.localizable ? undefined : frame.reason;
       this.#localizable({ away: frame.localizable?.reason });
@@ -201,7 +205,7 @@ export class AnswerView {
     }
     this.#thoughts.fold(this.writing);
     if (this.#coming.size) this.#schedule();
-    if (this.#body.childElementCount) this.#wait.hidden = true;
+    if (this.#body.childElementCount) this.#wait.done();
   }
 
   /** @param {HTMLElement} element @param {any} block */
@@ -236,7 +240,8 @@ export class AnswerView {
     this.element.dataset.state = state === "writing" ? "streaming" : state;
     this.element.dataset.id = this.message.id;
     this.element.setAttribute("aria-busy", String(this.writing));
-    this.#wait.hidden = !this.writing || this.#body.childElementCount > 0;
+    if (!this.writing) this.#wait.stop();
+    else if (!this.#body.childElementCount) this.#wait.begin("searching", t("answer.searching"));
     this.#foot.hidden = this.writing;
     this.#problem.hidden = state !== "error";
   }
@@ -360,9 +365,31 @@ export class AnswerView {
     if (text) tools.push(tool("icon-copy", t("answer.copy"), "copy", () => this.copy()));
     tools.push(tool("icon-again", t("answer.again"), "again", () => this.actions.again(id)));
     if (text && (state === "stopped" || done?.finish_reason === "length")) tools.push(tool("icon-continue", t("answer.continue"), "continue", () => this.actions.goOn(id)));
+    const more = tool("icon-more", t("answer.more"), "more", () => this.#more(more));
+    tools.push(more);
     const focused = /** @type {HTMLElement | null} */ (this.#tools.contains(document.activeElement) ? document.activeElement : null)?.dataset.testid;
     this.#tools.replaceChildren(...tools);
     if (focused) /** @type {HTMLElement | null} */ (this.#tools.querySelector(`[data-testid="${focused}"]`))?.focus();
+  }
+
+  /** @param {HTMLElement} anchor */
+  #more(anchor) {
+    const aloud = reading()
+      ? { label: t("answer.hush"), icon: "icon-stop", testid: "hush", act: hush }
+      : { label: t("answer.aloud"), icon: "icon-chats", testid: "aloud", act: () => read(this.#spoken()) };
+    openMenu(anchor, [
+      ...(readable() && this.message.text ? [aloud] : []),
+      { label: t("answer.print"), icon: "icon-document", testid: "print", act: () => print() },
+    ]);
+  }
+
+  /** Its text by paragraphs, without what was thought before it. */
+  #spoken() {
+    return this.copied().map((block) => {
+      const copy = /** @type {HTMLElement} */ (block);
+      for (const beside of copy.querySelectorAll(".thought, .seam, .code-head")) beside.remove();
+      return copy.matches(".thought") ? "" : copy.textContent?.trim() ?? "";
+    }).filter(Boolean);
   }
 
   /** @param {Event} event */

@@ -2,11 +2,12 @@
 
 import { changeConversation, getConversation, getTokens, messageOf } from "../core/api.js";
 import { AnswerView } from "./answer.js";
-import { byId } from "../core/dom.js";
+import { byId, el } from "../core/dom.js";
 import { Following } from "./following.js";
 import { localized, phrased, t } from "../core/strings.js";
 import { QuestionView } from "./question.js";
 import { Tree } from "./tree.js";
+import { Waiting } from "./waiting.js";
 
 /** @typedef {import("../core/types.js").Conversation} Conversation */
 /** @typedef {import("../core/types.js").Message} Message */
@@ -25,8 +26,11 @@ export class Chat {
   #tree = new Tree();
   /** What is on the page or was, by message. @type {Map<string, AnswerView | QuestionView>} */
   #views = new Map();
-  /** A request that has not begun yet, what it asked, and whether the chat was private then. @type {{id: string, text: string, kept: boolean} | null} */
+  /** A request that has not begun yet, what it asked, whether the chat was private then, and whether it is to be stopped. @type {{id: string, text: string, kept: boolean, stopped?: boolean} | null} */
   #asked = null;
+  /** Stands where the question will, until the device has taken it. */
+  #sending = el("div", { "data-testid": "sending" });
+  #waiting = new Waiting();
   /** Of a conversation that has not begun: in this tab as in the one before it. */
   #private = sessionStorage.getItem(PRIVATE) !== null;
   #opening = 0;
@@ -124,6 +128,7 @@ export class Chat {
     this.#remember(this.isPrivate);
     this.conversation = whole;
     this.#asked = null;
+    this.#waiting.stop();
     this.#tree = new Tree(whole?.messages ?? [], whole?.leaf ?? null);
     this.#log.replaceChildren();
     this.#draw();
@@ -160,10 +165,14 @@ export class Chat {
   /** @param {string} text */
   ask(text) {
     const project = this.conversation ? null : this.options.project() || null;
-    this.#write("say", { conversation: this.conversation?.id ?? null, parent: this.#tree.leaf, project, text }, text);
+    if (!this.#write("say", { conversation: this.conversation?.id ?? null, parent: this.#tree.leaf, project, text }, text)) return;
+    this.#waiting.begin("sending", t("answer.sending"));
+    this.#sending.replaceChildren(el("div", { class: "question" }, el("p", { class: "bubble" }, text)), this.#waiting.element);
+    this.#log.append(this.#sending);
   }
 
   stop() {
+    if (this.#asked) this.#asked.stopped = true;
     if (this.last?.writing) this.options.socket.stop(this.last.message.id);
   }
 
@@ -244,6 +253,8 @@ export class Chat {
   #refused(reason) {
     const text = this.#asked?.text ?? "";
     this.#asked = null;
+    this.#sending.remove();
+    this.#waiting.stop();
     this.options.onRefused(reason, text);
     this.options.onChange();
     this.#freshen();
@@ -254,8 +265,11 @@ export class Chat {
     // Asked in a conversation that is not open any more: it is written all the same.
     if (this.#asked?.id !== id) return this.options.onBegun(conversation);
     const { isPrivate } = this;
-    const switched = isPrivate !== this.#asked.kept;
+    const { kept, stopped } = this.#asked;
+    const switched = isPrivate !== kept;
     this.#asked = null;
+    this.#waiting.done();
+    if (stopped) this.options.socket.stop(answer.id);
     this.conversation = conversation;
     // Switched while the question was on its way.
     if (switched) this.setPrivate(isPrivate);

@@ -2,6 +2,7 @@
 
 import { byId } from "../core/dom.js";
 import { t } from "../core/strings.js";
+import { Prompts } from "./prompts.js";
 
 export class Composer {
   #form = /** @type {HTMLFormElement} */ (byId("composer"));
@@ -28,6 +29,8 @@ export class Composer {
       event.preventDefault();
       this.#submit();
     });
+    // Before the next listener: Enter chooses what is listed.
+    new Prompts(this.#prompt, (text) => this.fill(text));
     this.#prompt.addEventListener("keydown", (event) => {
       if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
       event.preventDefault();

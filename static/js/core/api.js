@@ -98,6 +98,15 @@ export const giveKey = (name, key) => request("/api/models/key", "POST", { name,
 /** Has the next start take a model. @param {string} name */
 export const chooseModel = (name) => request("/api/models/use", "POST", { name });
 
+/** @returns {Promise<import("./types.js").Offer[]>} */
+export const listOffers = async () => (await request("/api/models/offers")).data;
+
+/** Has a model fetched from the hub. @param {string} name */
+export const getOffer = (name) => request("/api/models/get", "POST", { name });
+
+/** Ends that, and deletes what has come. @param {string} name */
+export const cancelOffer = (name) => request("/api/models/get/cancel", "POST", { name });
+
 /** Starts DRAGON again, with the model that was chosen. */
 export const restart = () => request("/api/models/restart", "POST");
 

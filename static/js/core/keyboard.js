@@ -18,6 +18,7 @@ export function setUpKeyboard(groups, singles, onEscape) {
   const written = [
     ["Enter", t("keys.text.send")],
     ["Shift+Enter", t("keys.text.line")],
+    ["/", t("keys.text.prompts")],
     ["Escape", t("keys.text.stop")],
   ];
   for (const [title, shortcuts] of [[t("keys.text"), written], ...Object.entries(groups).map(([name, list]) => [name, list.map(({ keys, label }) => [keys, label])])]) {

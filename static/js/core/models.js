@@ -1,7 +1,9 @@
 /** The settings' section on models: which one answers, which others this machine has, trying and choosing one. */
 
 import { announce, el, formatBytes } from "./dom.js";
+import { Offers } from "./offers.js";
 import { localized, t } from "./strings.js";
+import { openMenu } from "./menu.js";
 import { verdict } from "./trial.js";
 import { chooseModel, giveKey, listModels, messageOf, restart, tryModel } from "./api.js";
 
@@ -13,12 +15,33 @@ const RESTARTED = "dragon.restarted";
 /** Whether this page was loaded because of a restart that the list of models has not spoken of yet. */
 export const restarted = () => sessionStorage.getItem(RESTARTED) !== null;
 
+/**
+ * A menu of the models that could answer.
+ *
+ * @param {HTMLElement} anchor
+ * @param {(name: string) => void} onChoose Called with the one that is chosen; empty: one that is not here yet.
+ */
+export async function pickModel(anchor, onChoose) {
+  const { data, current } = await listModels();
+  const usable = data.filter(({ refusal }) => !refusal);
+  openMenu(anchor, [
+    ...usable.map(({ name, size }) => ({
+      label: size ? `${name} · ${formatBytes(size)}` : name,
+      icon: name === current ? "icon-check" : "icon-again",
+      testid: "pick-model",
+      act: () => name === current || onChoose(name),
+    })),
+    { label: t("offer"), icon: "icon-plus", testid: "more-models", act: () => onChoose("") },
+  ]);
+}
+
 export class Models {
   #now = el("p", { class: "model-now", "data-testid": "model-now" });
   #list = el("ul", { class: "models", "data-testid": "models" });
   #notice = el("p", { class: "notice", role: "alert", hidden: true });
+  #offers = new Offers(() => this.load(), (name) => this.choose(name));
   /** The settings' fieldset. */
-  element = el("fieldset", { id: "models" }, el("legend", {}, t("model")), this.#now, this.#notice, this.#list);
+  element = el("fieldset", { id: "models" }, el("legend", {}, t("model")), this.#now, this.#notice, this.#list, this.#offers.element);
   /** The trial under way. @type {AbortController | null} */
   #trying = null;
 
@@ -33,13 +56,17 @@ export class Models {
 
   /** Looks again for what there is; the old list stays until then. */
   async load() {
+    this.#offers.load();
     if (!this.#list.childElementCount) this.#list.replaceChildren(el("li", { class: "hint" }, t("model.looking")));
     try {
       const { data, current, next, restartable } = await listModels();
       const demo = data.some(({ name, kind }) => name === current && kind === "demo");
       this.#tell(t(demo ? "model.now.demo" : "model.now", { name: current }), next === current ? "" : next, restartable);
       const rows = data.map((model) => this.#row(model, current, next));
-      if (data.length < 2) rows.push(el("li", { class: "hint" }, t("model.none")));
+      if (data.length < 2) {
+        rows.push(el("li", { class: "hint" }, t("model.none")));
+        this.#offers.element.open = true;
+      }
       if (!this.#trying) this.#list.replaceChildren(...rows);
       else for (const row of rows) this.#renew(row);
       const wanted = sessionStorage.getItem(RESTARTED);
@@ -115,7 +142,7 @@ export class Models {
       actions.append(el("span", { class: "hint choice" }, t(name === current ? "model.using" : "model.upcoming")));
     } else {
       const choosing = el("button", { class: "button small choice", type: "button", "data-testid": "use-model" }, t("model.use"));
-      choosing.addEventListener("click", () => this.#choose(name));
+      choosing.addEventListener("click", () => this.choose(name));
       actions.append(choosing);
     }
     return row;
@@ -170,8 +197,8 @@ export class Models {
     this.#trying = null;
   }
 
-  /** @param {string} name */
-  async #choose(name) {
+  /** Has the next start take it. @param {string} name */
+  async choose(name) {
     try {
       await chooseModel(name);
       this.#notice.hidden = true;

@@ -36,12 +36,21 @@ export class Settings {
     this.#form.addEventListener("submit", (event) => event.preventDefault());
   }
 
-  /** @param {"models"} [section] What is looked for in it. */
+  /** @param {"models" | "offers"} [section] What is looked for in it. */
   async open(section) {
     this.#draw();
     this.#dialog.showModal();
     await this.#models.load();
-    if (section) byId(section).scrollIntoView();
+    if (!section) return;
+    const found = byId(section);
+    if (found instanceof HTMLDetailsElement) found.open = true;
+    found.scrollIntoView();
+  }
+
+  /** Chooses a model, and shows what is left to do. @param {string} name */
+  async chooseModel(name) {
+    await this.open("models");
+    await this.#models.choose(name);
   }
 
   /** @param {any} status The device's `/api/status`. */

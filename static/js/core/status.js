@@ -101,12 +101,9 @@ function fact(term, value) {
   return value ? [el("dt", {}, term), el("dd", {}, value)] : [];
 }
 
-/**
- * The banner above the question while the device cannot be reached.
- *
- * @param {boolean} connected
- */
-export function showConnection(connected) {
-  byId("connection").hidden = connected;
-  byId("connection-text").textContent = connected ? "" : t("link.lost");
+/** The banner above the question while the device cannot be reached, or says nothing. @param {"lost" | "quiet" | null} state */
+export function showConnection(state) {
+  byId("connection").hidden = !state;
+  byId("connection-text").textContent = state ? t(`link.${state}`) : "";
+  byId("connection-retry").hidden = state !== "lost";
 }

@@ -124,6 +124,18 @@
  * @property {boolean} wants_key A server's, before it says or does more.
  * @property {Localizable} [localizable]
  *
+ * @typedef {object} Offer A model of the hub.
+ * @property {string} name
+ * @property {number} size
+ * @property {number} there How many of its bytes are here.
+ * @property {number} memory Bytes it takes at most.
+ * @property {boolean} fits Whether this device has that.
+ * @property {string} licence
+ * @property {string} good_at
+ * @property {"none" | "part" | "coming" | "here"} stage
+ * @property {string} problem Why it has not come.
+ * @property {Localizable} [localizable]
+ *
  * @typedef {object} Trial What a model did that was tried.
  * @property {string} question
  * @property {string} text That it was to quote from; empty of a model that writes.

@@ -1,0 +1,130 @@
+"""Models from a hub: whole and checked, or gone on from where it ended.
+
+Covers `app.models.downloads` and `app.models.catalogue`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from app.models import files
+from app.models.catalogue import OFFERS, offer_named
+from app.models.download import DownloadError, fetch
+from app.models.downloads import Downloads, Stage, Standing
+from dragon.errors import NotFoundError
+from harness.faults.hub import Hub, serving
+
+OFFER = offer_named("smollm3-3b")
+
+
+@pytest.fixture
+def hub(embedded_gguf: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    with serving(Hub(embedded_gguf.read_bytes())) as running:
+        monkeypatch.setenv("HF_ENDPOINT", running.url)
+        yield running
+
+
+def silent(there: int, size: int) -> None:
+    """Nobody wants to know how far it is."""
+
+
+def test_it_comes_whole_and_is_found_under_its_name(hub: Hub, tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+    path = fetch(OFFER, tmp_path / "models", lambda *how_far: told.append(how_far))
+    assert path.read_bytes() == hub.content
+    assert told[0] == (0, len(hub.content))
+    assert told[-1] == (len(hub.content), len(hub.content))
+    assert [file.name for file in path.parent.iterdir()] == ["SmolLM3-3B.gguf"]
+    (model,) = files.in_usual_folders(tmp_path / "home", tmp_path)
+    assert (model.name, model.setting, model.refusal) == ("SmolLM3-3B", str(path), "")
+
+
+def test_a_connection_that_breaks_is_gone_on_from(hub: Hub, tmp_path: Path) -> None:
+    hub.breaks = [300_000, 500_000]
+    assert fetch(OFFER, tmp_path, silent).read_bytes() == hub.content
+    starts = [int(str(each).removeprefix("bytes=").rstrip("-")) for each in hub.ranges]
+    assert starts[0] == 0
+    assert 0 < starts[1] <= 300_000
+    assert starts[1] < starts[2] <= 800_000
+
+
+def test_a_later_attempt_goes_on_where_the_first_one_ended(hub: Hub, tmp_path: Path) -> None:
+    hub.breaks = [300_000, 0]
+    with pytest.raises(DownloadError, match="Check the connection"):
+        fetch(OFFER, tmp_path, silent)
+    there = OFFER.part(tmp_path).stat().st_size
+    assert there > 0
+    hub.ranges.clear()
+    assert fetch(OFFER, tmp_path, silent).read_bytes() == hub.content
+    assert hub.ranges == [f"bytes={there}-"]
+
+
+def test_what_comes_damaged_is_deleted(hub: Hub, tmp_path: Path) -> None:
+    hub.damages = True
+    with pytest.raises(DownloadError, match="came damaged"):
+        fetch(OFFER, tmp_path, silent)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_hub_that_refuses_or_is_away_is_told_in_a_sentence(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub.status = 403
+    with pytest.raises(DownloadError, match=r"does not give SmolLM3-3B now \(status 403\)"):
+        fetch(OFFER, tmp_path, silent)
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(DownloadError, match="cannot be reached"):
+        fetch(OFFER, tmp_path, silent)
+
+
+def test_one_that_is_cancelled_leaves_nothing_and_may_be_fetched_again(
+    hub: Hub, tmp_path: Path
+) -> None:
+    downloads = Downloads()
+
+    def standing(has: Callable[[Standing], bool]) -> Standing:
+        """Of the offer, as soon as it has this."""
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            found = next(each for each in downloads.standings(tmp_path) if each.offer is OFFER)
+            if has(found):
+                return found
+            time.sleep(0.01)
+        raise AssertionError(found)
+
+    assert standing(lambda now: True).stage is Stage.NONE
+    hub.flows.clear()
+    downloads.start(OFFER, tmp_path)
+    coming = standing(lambda now: now.there > 0)
+    assert (coming.stage, coming.size) == (Stage.COMING, len(hub.content))
+    with pytest.raises(DownloadError, match="being downloaded already"):
+        fetch(OFFER, tmp_path, silent)
+    downloads.cancel(OFFER, tmp_path)
+    hub.flows.set()
+    assert standing(lambda now: now.stage is not Stage.PART).stage is Stage.NONE
+    downloads.start(OFFER, tmp_path)
+    assert standing(lambda now: now.stage is not Stage.COMING).stage is Stage.HERE
+
+
+def test_a_failed_attempt_says_why(hub: Hub, tmp_path: Path) -> None:
+    hub.status = 404
+    downloads = Downloads()
+    downloads.start(OFFER, tmp_path)
+    until = time.monotonic() + 60
+    while (found := downloads.standings(tmp_path)[6]).stage is Stage.COMING:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    assert (found.offer, found.stage) == (OFFER, Stage.NONE)
+    assert "status 404" in found.problem
+
+
+def test_offers_have_names_of_their_own_and_grow() -> None:
+    assert len({offer.name.lower() for offer in OFFERS}) == len(OFFERS)
+    assert [offer.size for offer in OFFERS] == sorted(offer.size for offer in OFFERS)
+    assert all(offer.size < offer.memory for offer in OFFERS)
+    with pytest.raises(NotFoundError, match="'nothing'"):
+        offer_named("nothing")
