@@ -143,8 +143,7 @@ def _attend(
     """MPNet's attention in one fused operation: that of `transformers` takes most of the time."""
     shape = (*states.shape[:-1], -1, attention.attention_head_size)
     q, k, v = (
-        part(states).view(shape).transpose(1, 2)
-        for part in (attention.q, attention.k, attention.v)
+        part(states).view(shape).transpose(1, 2) for part in (attention.q, attention.k, attention.v)
     )
     added = bias.to(q.dtype) if mask is None else bias.to(q.dtype) + mask.to(q.dtype)
     dropped = attention.dropout.p if attention.training else 0.0
