@@ -6,6 +6,10 @@ CONFORMANCE := .venv-conformance
 # Of clients that do not go together with the newest versions of the others.
 APART := .venv-conformance-apart
 APART_TESTS := tests/conformance/test_instructor.py tests/conformance/test_llama_index.py
+# What needs no clients of others, but what the project itself is tested with.
+OWN_TESTS := $(addprefix tests/conformance/test_,schema.py vllm.py llama_cpp.py)
+# Clients in JavaScript, where there is npm.
+NODE := $(if $(shell command -v npm),tests/conformance/node)
 
 .PHONY: run lock test test-app test-browser test-contract test-rest conformance image-test ray-test lint fmt bench screenshots
 
@@ -31,11 +35,12 @@ test-rest: $(VENV)/test.stamp
 	$(BIN)/pytest --ignore=tests/app --ignore=tests/browser --ignore=tests/contract
 
 # Other people's clients and harnesses, their current versions, against a running device and peer.
-conformance: $(VENV)/test.stamp $(CONFORMANCE)/stamp $(APART)/stamp
+conformance: $(VENV)/test.stamp $(CONFORMANCE)/stamp $(APART)/stamp $(addsuffix /node_modules/stamp,$(NODE))
 	$(BIN)/python -m tests.conformance.serve \
-	  "$(BIN)/python -m pytest -c tests/conformance/pytest.ini -s tests/conformance/test_openai.py tests/conformance/test_schema.py" \
-	  "$(CONFORMANCE)/bin/python -m pytest -c tests/conformance/pytest.ini $(addprefix --ignore=,tests/conformance/test_schema.py $(APART_TESTS)) tests/conformance" \
-	  "$(APART)/bin/python -m pytest -c tests/conformance/pytest.ini $(APART_TESTS)"
+	  "$(BIN)/python -m pytest -c tests/conformance/pytest.ini -s tests/conformance/test_openai.py $(OWN_TESTS)" \
+	  "$(CONFORMANCE)/bin/python -m pytest -c tests/conformance/pytest.ini $(addprefix --ignore=,$(OWN_TESTS) $(APART_TESTS)) tests/conformance" \
+	  "$(APART)/bin/python -m pytest -c tests/conformance/pytest.ini $(APART_TESTS)" \
+	  $(if $(NODE),"cd $(NODE) && node --test --test-concurrency=1")
 
 # The image, built and tried, and the compose files: as root, with buildah, debootstrap and openssl.
 image-test: $(VENV)/test.stamp
@@ -120,4 +125,8 @@ $(CONFORMANCE)/stamp $(APART)/stamp: pyproject.toml
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/pip install --quiet --disable-pip-version-check --upgrade pip
 	$(@D)/bin/pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager --group $(@D:.venv-%=%)
+	touch $@
+
+%/node_modules/stamp: %/package.json
+	npm install --prefix $* --silent --no-audit --no-fund --no-package-lock
 	touch $@

@@ -8,8 +8,8 @@ import torch
 
 from dragon.sampling.mixture import Side
 
-# Nats that stand for log 0, which JSON cannot represent.
-LOWEST = -1e4
+# Nats that stand for log 0, which JSON cannot represent: OpenAI's value for what is very unlikely.
+LOWEST = -9999.0
 
 
 @dataclass(frozen=True, eq=False)

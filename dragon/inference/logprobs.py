@@ -53,7 +53,7 @@ def estimate(settled: Settled, top: int) -> Estimated:
 def likeliest(logprobs: torch.Tensor, top: int) -> tuple[tuple[int, float], ...]:
     """The likeliest tokens and their log-probabilities, from float32 [V]."""
     values, ids = torch.topk(logprobs, min(top, len(logprobs)))
-    return tuple(zip(ids.tolist(), values.tolist(), strict=True))
+    return tuple(zip(ids.tolist(), values.clamp(min=LOWEST).tolist(), strict=True))
 
 
 def distance(settled: Settled) -> float | None:

@@ -11,6 +11,7 @@ import pytest
 # Else it fetches a list of prices when it is imported.
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 MODEL, EMBEDDER = "dragon-7m", "all-MiniLM-L6-v2"
+WRITER = "SmolLM2-135M-Instruct.Q4_1"
 QUESTION, ANSWER = "What is the currency of Vietnam?", "dong"  # of the peer's demo corpus
 
 
@@ -42,6 +43,12 @@ def local() -> Service:
 def with_tools() -> Service:
     """A device alone, whose model `model` calls functions."""
     return Service(os.environ["DRAGON_TOOLS_URL"], os.environ["DRAGON_KEY"])
+
+
+@pytest.fixture(scope="session")
+def writer() -> Service:
+    """A device alone, with the built-in model that writes."""
+    return Service(os.environ["DRAGON_WRITER_URL"], os.environ["DRAGON_KEY"])
 
 
 @pytest.fixture

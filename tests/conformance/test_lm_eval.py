@@ -14,12 +14,6 @@ from tests.conformance.conftest import MODEL, Service
 HERE = Path(__file__).resolve().parent
 WEIGHTS = HERE.parent.parent / "dragon" / "models" / MODEL
 
-# It scores by `echo`, which needs the probability of every token.
-pytestmark = pytest.mark.skipif(
-    os.environ.get("DRAGON_MODEL", "").endswith(".gguf"),
-    reason="llama.cpp names the likeliest tokens only (docs/models.md)",
-)
-
 Scores = list[list[tuple[float, bool]]]
 
 

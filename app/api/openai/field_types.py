@@ -108,7 +108,8 @@ def text_of_parts(content: Any) -> Any:
 
 
 def _listed_stop(stop: Any) -> Any:
-    return [] if stop is None else [stop] if isinstance(stop, str) else stop
+    """A list of stop strings; an empty text asks for none."""
+    return [] if stop in (None, "") else [stop] if isinstance(stop, str) else stop
 
 
 def _listed_prompt(prompt: Any) -> Any:
@@ -137,7 +138,10 @@ _StopString = Annotated[Str, StringConstraints(min_length=1, max_length=500)]
 _StopStrings = Annotated[list[_StopString], Field(max_length=4)]
 Stop = Annotated[
     _StopStrings,
-    BeforeValidator(_listed_stop, json_schema_input_type=_StopString | _StopStrings | None),
+    BeforeValidator(
+        _listed_stop,
+        json_schema_input_type=Annotated[str, Field(max_length=500)] | _StopStrings | None,
+    ),
 ]
 _Tokens = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
 _Text = Annotated[str, Field(min_length=1)]
@@ -149,7 +153,10 @@ PROMPT = BeforeValidator(
     | Annotated[list[_Tokens], Field(min_length=1)],
 )
 Temperature = Annotated[float, Field(ge=0, le=MAX_TEMPERATURE, allow_inf_nan=False)]
-TopP = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+TopP = Annotated[
+    float, Field(ge=0, le=1, allow_inf_nan=False), AfterValidator(lambda share: share or 1e-6)
+]
+"""0 means the likeliest token alone, as in OpenAI's."""
 MinP = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 TopK = Annotated[int, Field(ge=-1, lt=MAX_COUNT)]
 """Tokens; 0 and -1 mean all of them."""

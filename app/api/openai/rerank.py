@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from fastapi import APIRouter, Request
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 from app.api.openai.field_types import Str, Strict, invalid, neutral
 from app.api.openai.models import require_model
 from app.api.openai.openapi import failures
+from app.api.openai.spellings import NOTHING, Lenient
 from app.api.openai.sse import unless_gone
 from app.container import State
 
@@ -48,10 +49,12 @@ def _not_too_much(documents: list[str]) -> list[str]:
     return documents
 
 
-class RerankBody(Strict):
+class RerankBody(Lenient):
     """A question and the texts to rank by how well they answer it; the best `top_n`, or all."""
 
-    model: Str
+    NOTHING: ClassVar = NOTHING
+
+    model: Str | None = None
     query: Annotated[Str, Field(min_length=1, max_length=8192)]
     documents: Annotated[
         list[_Document],
@@ -86,7 +89,7 @@ class RankedList(BaseModel):
 @router.post("", responses=failures(404))
 async def rerank(http: Request, body: RerankBody, state: State) -> RankedList:
     """Order texts by how likely they answer a question, 0 to 1."""
-    require_model(body.model, state.reranking.model_name)
+    model = require_model(body.model, state.reranking.model_name)
     work = state.reranking.scores(body.query, body.documents)
     async with state.beside.one():
         scores = await unless_gone(http.receive, work)
@@ -95,4 +98,4 @@ async def rerank(http: Request, body: RerankBody, state: State) -> RankedList:
     if body.return_documents:
         for each in results:
             each.document = TextDocument(text=body.documents[each.index])
-    return RankedList(id=f"rerank-{uuid.uuid4().hex}", model=body.model, results=results)
+    return RankedList(id=f"rerank-{uuid.uuid4().hex}", model=model, results=results)

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from typing import Any, ClassVar
 
-from pydantic import ConfigDict, model_validator
+from pydantic import ConfigDict, GetJsonSchemaHandler, model_validator
+from pydantic_core import CoreSchema
 
 from app.api.openai.field_types import Strict
 from dragon.errors import InvalidRequestError
@@ -81,6 +82,19 @@ class Lenient(Strict):
     AT: ClassVar[str] = ""
     SPELLINGS: ClassVar[Mapping[str, str]] = {}
     NOTHING: ClassVar[frozenset[str]] = frozenset()
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """What is not required may be null."""
+        schema = handler(core)
+        body = handler.resolve_ref_schema(schema)
+        for name, field in body["properties"].items():
+            null = {"type": "null"} in field.get("anyOf", ()) or None in field.get("enum", ())
+            if name not in body.get("required", ()) and not null:
+                body["properties"][name] = {"anyOf": [field, {"type": "null"}]}
+        return schema
 
     @model_validator(mode="before")
     @classmethod

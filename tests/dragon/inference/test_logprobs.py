@@ -111,3 +111,11 @@ def test_what_cannot_be_is_finite() -> None:
     own = DetailedSide(cut(full.mixed.exp().numpy()).wire, 0, full)
     found = logprobs.estimate(Settled(0, 2, own, None), 4)
     assert all(math.isfinite(value) for _, value in found.top)
+
+
+def test_nothing_is_less_likely_than_what_cannot_be() -> None:
+    logits = torch.full((3, 4), -torch.inf)
+    logits[:, 2] = 0.0
+    full = FullDistribution.of(logits, torch.full((3,), 1 / 3, dtype=torch.float64))
+    found = logprobs.likeliest(full.mixed + logprobs.log(0.5), 4)
+    assert [value for _, value in found[1:]] == [LOWEST] * 3

@@ -47,6 +47,13 @@ async def test_only_so_many_with_their_texts(client: httpx.AsyncClient) -> None:
     assert (best["index"], best["document"]) == (1, {"text": TEXTS[1]})
 
 
+async def test_what_is_unknown_is_taken_and_named(client: httpx.AsyncClient) -> None:
+    body = {"query": QUERY, "documents": TEXTS[:2], "priority": 1, "zebra": 1}
+    reply = await client.post("/v1/rerank", json=body)
+    assert reply.json()["model"] == "reranker"
+    assert reply.headers["x-dragon-ignored"] == "zebra"
+
+
 @pytest.mark.parametrize(
     ("more", "param"),
     [

@@ -22,6 +22,7 @@ DONE: list[tuple[dict[str, Any], str, Any]] = [
     ({"n_predict": 7}, "max_tokens", 7),
     ({"max_new_tokens": 7}, "max_tokens", 7),
     ({"max_tokens": -1}, "max_tokens", None),
+    ({"top_p": 0}, "sampling.top_p", 1e-6),
     ({"stop_token_ids": [5, 6]}, "stop_tokens", {5, 6}),
     ({"include_stop_str_in_output": True}, "with_stop", True),
     ({"skip_special_tokens": False}, "special", True),
@@ -44,7 +45,7 @@ NOTHING: list[dict[str, Any]] = [
     {"cache_prompt": True}, {"keep_alive": "5m"}, {"num_ctx": 4096}, {"store": True},
     {"typical_p": 1}, {"mirostat": 0}, {"service_tier": "flex"}, {"id_slot": -1},
     {"prompt_cache_key": "a"}, {"metadata": {"a": "b"}}, {"length_penalty": 1.0},
-    {"use_beam_search": False}, {"priority": 3}, {"logits_processors": []},
+    {"use_beam_search": False}, {"priority": 3}, {"logits_processors": []}, {"stop": ""},
 ]  # fmt: skip
 UNKNOWN: list[tuple[dict[str, Any], str]] = [
     ({"best": 5}, "best"),
