@@ -26,13 +26,13 @@ _REPEATED = {"date-time", "footer", "header", "page-number"}
 _MOST_COLUMNS = 1000
 
 
-def odt_text(archive: Archive) -> str:
+def odt_pages(archive: Archive) -> list[str]:
     """The document's text; notes stand behind their paragraph, headers and footers come last."""
     blocks = list(_blocks(archive.xml("content.xml").find(f"{_OFFICE}body")))
     if "styles.xml" in archive.names:
         for part in archive.xml("styles.xml").iter(f"{_STYLE}header", f"{_STYLE}footer"):
             blocks += [block for block in _blocks(part) if block not in blocks]
-    return tidy("\n\n".join(blocks))
+    return [tidy("\n\n".join(blocks))]
 
 
 def odp_slides(archive: Archive) -> list[str]:
