@@ -7,6 +7,7 @@ Rows that sum up the others are left out of every count, sum and extreme, and th
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -18,6 +19,7 @@ from app.documents.tables.records import Table
 _SHOWN = 8
 _LEAST_PLACES = 2  # of a mean
 _THOUSAND = 1000
+_COMPARED = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
 _AGGREGATES = {Operation.SUM: "SUM", Operation.MEAN: "AVG"}
 _EXTREMES = {Operation.MOST: "highest", Operation.LEAST: "lowest"}
 _COMPUTED = {*_AGGREGATES, *_EXTREMES}
@@ -69,14 +71,7 @@ def _meets(table: Table, row: int, condition: Condition) -> bool:
     value, bound = table.held[condition.column].values[row], number(condition.values[0])
     if value is None or bound is None:
         return False
-    match condition.relation:
-        case ">":
-            return value > bound
-        case ">=":
-            return value >= bound
-        case "<":
-            return value < bound
-    return value <= bound
+    return bool(_COMPARED[condition.relation](value, bound))
 
 
 def _extreme(column: Column, rows: Sequence[int], operation: Operation) -> list[int]:
