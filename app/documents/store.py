@@ -14,13 +14,13 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from app.documents.adding import SEARCHED, Adding
 from app.documents.collections import Collections
 from app.documents.embedding import Embedding
-from app.documents.erasure import Erasure
+from app.documents.erasure import DerivedStore, Erasure
 from app.documents.expiry import Expiry
 from app.documents.folders.folders import Folders
 from app.documents.folders.keeping import CANCELLED, Keeping
 from app.documents.hits import EVERYTHING, Scope
 from app.documents.index import DocumentIndex
-from app.documents.ingestion import DerivedStore, Ingestion
+from app.documents.ingestion import Ingestion
 from app.documents.jobs import RunJob, in_thread
 from app.documents.passages import Passages
 from app.documents.progress import Progress, final

@@ -62,9 +62,7 @@ def _blocks(element: Any) -> Iterator[str]:
                 yield f"{'#' * min(int(level), 6)} {one_line(text)}"
             elif text:
                 yield text
-            for apart in child.iter(*_APART):
-                if not any(each.tag in _APART for each in _up_to(child, apart)):
-                    yield from _blocks(apart)
+            yield from _apart(child)
         elif child.tag == f"{_TEXT}list":
             if items := "\n".join(_items(child)):
                 yield items
@@ -75,12 +73,10 @@ def _blocks(element: Any) -> Iterator[str]:
             yield from _blocks(child)
 
 
-def _up_to(end: Any, element: Any) -> Iterator[Any]:
-    """The elements around an element, up to the one at the end."""
-    for each in element.iterancestors():
-        if each is end:
-            return
-        yield each
+def _apart(paragraph: Any) -> Iterator[str]:
+    """The paragraphs of what stands in another."""
+    for child in paragraph:
+        yield from _blocks(child) if child.tag in _APART else _apart(child)
 
 
 def _items(items: Any) -> Iterator[str]:
