@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 class EmptyStore:
-    """Stores no document KV (an `app.documents.ingestion.DerivedStore`)."""
+    """Stores no document KV (an `app.documents.erasure.DerivedStore`)."""
 
     def restrict(self, documents: Iterable[str]) -> None:
         """There is nothing to remove."""

@@ -17,12 +17,25 @@ from app.storage.tables import Chunk, Document
 
 
 @dataclass(frozen=True)
-class Sharing:
-    """Shares documents; `changing` keeps others from changing their rows meanwhile."""
+class Collections:
+    """Counts, moves and shares; `changing` keeps others from changing rows meanwhile."""
 
     sessions: async_sessionmaker[AsyncSession]
     index: DocumentIndex
     changing: asyncio.Lock
+
+    async def counted(self) -> Sequence[tuple[str, int]]:
+        """Every collection that has a document, by name, and how many it has."""
+        counts = select(Document.collection, func.count()).group_by(Document.collection)
+        async with self.sessions() as session:
+            rows = await session.execute(counts.order_by(Document.collection))
+            return [(name, count) for name, count in rows]
+
+    async def move(self, documents: Sequence[str], collection: str) -> None:
+        """Put documents of one's own into a collection; they keep their ids."""
+        chosen = update(Document).where(Document.id.in_(documents))
+        async with self.changing, self.sessions.begin() as session:
+            await session.execute(chosen.values(collection=collection))
 
     async def share(self, document: Document, *, shared: bool) -> Document:
         """Let all others read a document from now on, or nobody else; returns the document.
@@ -43,24 +56,3 @@ class Sharing:
                 document = await session.get_one(Document, document.id)
             await self.index.place(document, chunks)
             return document
-
-
-@dataclass(frozen=True)
-class Collections:
-    """Counts and moves documents; `changing` keeps others from changing their rows meanwhile."""
-
-    sessions: async_sessionmaker[AsyncSession]
-    changing: asyncio.Lock
-
-    async def counted(self) -> Sequence[tuple[str, int]]:
-        """Every collection that has a document, by name, and how many it has."""
-        counts = select(Document.collection, func.count()).group_by(Document.collection)
-        async with self.sessions() as session:
-            rows = await session.execute(counts.order_by(Document.collection))
-            return [(name, count) for name, count in rows]
-
-    async def move(self, documents: Sequence[str], collection: str) -> None:
-        """Put documents of one's own into a collection; they keep their ids."""
-        chosen = update(Document).where(Document.id.in_(documents))
-        async with self.changing, self.sessions.begin() as session:
-            await session.execute(chosen.values(collection=collection))

@@ -46,12 +46,12 @@ class Embedding:
         lacking = await self.index.lacking(document, ids)
         done = len(ids) - len(lacking)
         progress(done, len(ids))
-        async with self._turns.turn(rank) as turn:
+        async with self._turns.turn(rank) as give_way:
             for start in range(0, len(lacking), _PART):
                 part = lacking[start : start + _PART]
                 vectors = np.empty((len(part), self.embedder.dim), dtype=np.float32)
                 for first in range(0, len(part), _TURN):
-                    await turn.give_way()
+                    await give_way()
                     some = part[first : first + _TURN]
                     out = vectors[first : first + len(some)]
                     await self._embed(some, out, together=len(ids) > _SHORT)

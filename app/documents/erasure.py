@@ -6,7 +6,7 @@ import asyncio
 import logging
 import secrets
 import shutil
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -79,8 +79,14 @@ def _chosen(record: dict[str, Any]) -> list[str]:
     return record.get("asked", {}).get("documents") or []
 
 
-class Erasable(Protocol):
-    """A store of data derived from documents, deleted with them."""
+class DerivedStore(Protocol):
+    """A store of data computed from documents when they are first used, such as document KV."""
+
+    def restrict(self, documents: Iterable[str]) -> None:
+        """Remove the data of any document not listed, and keep none of others."""
+
+    def admit(self, document: str) -> None:
+        """Keep data of this document, too."""
 
     def forget(self, document: str) -> None:
         """Remove everything stored for a document. Blocks."""
@@ -96,7 +102,7 @@ class Erasure:
 
     files: Path
     index: DocumentIndex
-    kv: Erasable
+    kv: DerivedStore
     tables: Shelf
     purge: Purge
     sessions: async_sessionmaker[AsyncSession]

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from sqlalchemy import delete, exists, insert, or_, select, update
 from sqlalchemy.exc import OperationalError
@@ -24,7 +24,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from app.cancellation import to_the_end
 from app.disk import cause_of, is_of_disk
 from app.documents.embedding import Embedding
-from app.documents.erasure import Erasable, Erasure
+from app.documents.erasure import DerivedStore, Erasure
 from app.documents.index import DocumentIndex
 from app.documents.parsing import Batch, Looked, Parsing
 from app.documents.progress import Channel, Progress, Stage, ended
@@ -50,16 +50,6 @@ _WAITING = localizable(
 _FAILED = localizable(
     "file.failed", "The document could not be ingested; the device's log says why. Try again."
 )
-
-
-class DerivedStore(Erasable, Protocol):
-    """A store of data computed from documents when they are first used, such as document KV."""
-
-    def restrict(self, documents: Iterable[str]) -> None:
-        """Remove the data of any document not listed, and keep none of others."""
-
-    def admit(self, document: str) -> None:
-        """Keep data of this document, too."""
 
 
 @dataclass(frozen=True)

@@ -30,22 +30,6 @@ async def pause(event: asyncio.Event, seconds: float) -> None:
             await event.wait()
 
 
-class Lanes:
-    """Turns for work on files: what is up to `limit` in size does not wait behind what is larger.
-
-    Two small ones and a large one are worked on at once.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._small = asyncio.Semaphore(2)
-        self._large = asyncio.Semaphore(1)
-
-    def of(self, size: int) -> asyncio.Semaphore:
-        """The lane of a file of this size."""
-        return self._small if size <= self._limit else self._large
-
-
 class Turns:
     """Turns, one at a time: of those who wait the one of the highest rank is next."""
 
@@ -55,21 +39,30 @@ class Turns:
         self._arrival = itertools.count()
 
     @asynccontextmanager
-    async def turn(self, rank: int) -> AsyncIterator[Turn]:
-        """Wait for a turn, and give it up at the end."""
-        turn = Turn(self, rank)
+    async def turn(self, rank: int) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+        """Wait for a turn, and give it up at the end.
+
+        What it yields lets those of a higher rank go first, if there are any.
+        """
+        held = False
+
+        async def give_way() -> None:
+            nonlocal held
+            if self._waiting and -self._waiting[0][0] > rank:
+                held = False
+                self._call_next()
+                await self._take(rank)
+                held = True
+
+        await self._take(rank)
+        held = True
         try:
-            await turn.take()
-            yield turn
+            yield give_way
         finally:
-            turn.give_up()
+            if held:
+                self._call_next()
 
-    def before(self, rank: int) -> bool:
-        """Whether one of a higher rank waits."""
-        return bool(self._waiting) and -self._waiting[0][0] > rank
-
-    async def take(self, rank: int) -> None:
-        """Return once it is one's turn."""
+    async def _take(self, rank: int) -> None:
         if not self._taken:
             self._taken = True
             return
@@ -79,40 +72,13 @@ class Turns:
             await called
         except asyncio.CancelledError:
             if called.done() and not called.cancelled():
-                self.call_next()
+                self._call_next()
             raise
 
-    def call_next(self) -> None:
-        """A turn is over."""
+    def _call_next(self) -> None:
         while self._waiting:
             _, _, called = heapq.heappop(self._waiting)
             if not called.done():
                 called.set_result(None)
                 return
         self._taken = False
-
-
-class Turn:
-    """A turn that somebody has, or waits for."""
-
-    def __init__(self, turns: Turns, rank: int) -> None:
-        self._turns = turns
-        self._rank = rank
-        self._held = False
-
-    async def take(self) -> None:
-        """Wait for it."""
-        await self._turns.take(self._rank)
-        self._held = True
-
-    def give_up(self) -> None:
-        """Let the next one have it."""
-        if self._held:
-            self._held = False
-            self._turns.call_next()
-
-    async def give_way(self) -> None:
-        """Let those of a higher rank go first, if there are any."""
-        if self._turns.before(self._rank):
-            self.give_up()
-            await self.take()

@@ -15,7 +15,6 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from app.documents.jobs import Lanes
 from app.documents.parse_worker import FRAME
 from app.documents.readers.sniff import Kind
 from dragon.errors import DocumentError
@@ -180,7 +179,7 @@ class Parsing:
     """
 
     def __init__(self) -> None:
-        self._lanes = Lanes(_SMALL_BYTES)
+        self._small, self._large = asyncio.Semaphore(2), asyncio.Semaphore(1)
         self._idle: list[tuple[_Worker, asyncio.TimerHandle]] = []
 
     async def close(self) -> None:
@@ -215,7 +214,8 @@ class Parsing:
         partial = out.with_name(f"{out.name}.{secrets.token_hex(8)}.partial")
         job = str(path), name, str(partial), seconds, memory_bytes
         size = (await asyncio.to_thread(path.stat)).st_size
-        async with self._lanes.of(size), self._worker() as worker:
+        lane = self._small if size <= _SMALL_BYTES else self._large
+        async with lane, self._worker() as worker:
             try:
                 async with asyncio.timeout(clock_seconds):
                     result = await _followed(worker, worker.lines(*job), take)

@@ -8,7 +8,8 @@ was asked and standing alone, and lines beside what the last reply was written f
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -41,6 +42,9 @@ SAID = 0.6
 NEXT = 4
 """How many sentences before and behind what the conversation was about are read."""
 
+_AMENDS = re.compile(
+    r"\b(?:amend(?:s|ed|ment)?|now|no longer|instead of|nunmehr|geändert|nachtrag)\b", re.IGNORECASE
+)
 _TABLED = 3  # documents, at most, whose tables are asked
 _NEW = 8  # passages without a vector yet, at most, that are embedded for a question
 _FTS = table("chunks_fts", column("rowid"))
@@ -97,9 +101,10 @@ class Finder:
             read = [*beside.values(), *(hit for hit in read if hit.id not in beside)]
             thread = Thread(scope.follows.asked, beside.keys())
         near = await to_the_end(self.near(read))
-        return await self.run_urgent(
+        found = await self.run_urgent(
             lambda: answering(asked.questions, read, near, self.judge, self.embedder, thread=thread)
         )
+        return _amended(asked.text, found, near)
 
     async def _beside(self, hit: DocumentHit) -> list[DocumentHit]:
         """A hit and the sentences next to it."""
@@ -223,6 +228,23 @@ class Finder:
             hit_of(chunk, filename, kind, vectors.get(chunk.id))
             for chunk, filename, kind in sorted(rows, key=lambda row: place[row[0].id])
         ]
+
+
+def _amended(
+    question: str, hits: list[DocumentHit], near: Mapping[int, Sequence[DocumentHit]]
+) -> list[DocumentHit]:
+    """The lines, before which stands what amends the likeliest: a later one that says it anew."""
+    if not hits:
+        return hits
+    first = hits[0]
+    for line in (each for lines in near.values() for each in lines):
+        later = line.document == first.document and line.start > first.start
+        same = coverage(first.text, line.text) >= SAID
+        answers = coverage(question, line.text) >= coverage(question, first.text)
+        if later and same and answers and _AMENDS.search(line.text):
+            line = replace(line, score=first.score, relevance=first.relevance, asked=first.asked)
+            return [line, *(hit for hit in hits if hit.id != line.id)]
+    return hits
 
 
 def _in_paragraphs(hits: Sequence[DocumentHit], files: Path) -> list[DocumentHit]:

@@ -12,15 +12,15 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.documents.adding import SEARCHED, Adding
-from app.documents.collections import Collections, Sharing
+from app.documents.collections import Collections
 from app.documents.embedding import Embedding
-from app.documents.erasure import Erasure
+from app.documents.erasure import DerivedStore, Erasure
 from app.documents.expiry import Expiry
 from app.documents.folders.folders import Folders
 from app.documents.folders.keeping import CANCELLED, Keeping
 from app.documents.hits import EVERYTHING, Scope
 from app.documents.index import DocumentIndex
-from app.documents.ingestion import DerivedStore, Ingestion
+from app.documents.ingestion import Ingestion
 from app.documents.jobs import RunJob, in_thread
 from app.documents.passages import Passages
 from app.documents.progress import Progress, final
@@ -72,8 +72,7 @@ class DocumentStore:
         self._index = DocumentIndex(data_dir / "index", embedder.fingerprint, embedder.dim)
         self.purge = Purge(sessions)
         self._changing = asyncio.Lock()
-        self.collections = Collections(sessions, self._changing)
-        self._sharing = Sharing(sessions, self._index, self._changing)
+        self.collections = Collections(sessions, self._index, self._changing)
         tables = Shelf(self._files)
         self._erasure = Erasure(
             self._files, self._index, kv, tables, self.purge, sessions, self._changing
@@ -177,8 +176,8 @@ class DocumentStore:
         return document
 
     async def share(self, document_id: str, *, shared: bool) -> Document:
-        """See Sharing.share. Raises NotFoundError."""
-        return await self._sharing.share(await self.get(document_id), shared=shared)
+        """See Collections.share. Raises NotFoundError."""
+        return await self.collections.share(await self.get(document_id), shared=shared)
 
     async def content(self, document_id: str) -> BinaryIO:
         """The uploaded file, open for reading. Raises NotFoundError."""

@@ -12,7 +12,7 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import select
 
-from app.documents.ingestion import DerivedStore
+from app.documents.erasure import DerivedStore
 from app.documents.progress import Progress
 from app.documents.store import DocumentStore
 from app.packaged import packaged

@@ -40,7 +40,15 @@ def mail_text(data: bytes, read: Read) -> tuple[str, Properties]:
     `read` turns an attachment's bytes and name into text.
     """
     message = _message(data)
-    return _text(message, read), _properties(message)
+    try:
+        text = tidy("\n\n".join(_parts(message, read)))
+    except RecursionError:
+        raise UnreadableError(NESTED) from None
+    try:
+        sent = parsedate_to_datetime(_header(message, "Date")).isoformat()
+    except ValueError:
+        sent = None
+    return text, Properties(_header(message, "Subject")[:LONGEST_PROPERTY] or None, sent)
 
 
 def mailbox_text(data: bytes, read: Read) -> tuple[str, Localizable | None]:
@@ -52,9 +60,8 @@ def mailbox_text(data: bytes, read: Read) -> tuple[str, Localizable | None]:
     texts, unread = [], 0
     for each in messages:
         try:
-            message = _message(each)
-            text, properties = _text(message, read), _properties(message)
-            sender = _header(message, "From")
+            text, properties = mail_text(each, read)
+            sender = _header(_message(each), "From")
         except Exception:  # the standard library's parser has many ways to fail
             unread += 1
             continue
@@ -76,21 +83,6 @@ def mailbox_text(data: bytes, read: Read) -> tuple[str, Localizable | None]:
 
 def _message(data: bytes) -> Any:
     return BytesParser(policy=policy.default).parsebytes(data)
-
-
-def _text(message: Any, read: Read) -> str:
-    try:
-        return tidy("\n\n".join(_parts(message, read)))
-    except RecursionError:
-        raise UnreadableError(NESTED) from None
-
-
-def _properties(message: Any) -> Properties:
-    try:
-        sent = parsedate_to_datetime(_header(message, "Date")).isoformat()
-    except ValueError:
-        sent = None
-    return Properties(_header(message, "Subject")[:LONGEST_PROPERTY] or None, sent)
 
 
 def _header(message: Any, name: str) -> str:

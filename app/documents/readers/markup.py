@@ -152,17 +152,16 @@ def _cell(cell: Any, row: Any) -> Cell:
 
 def epub_chapters(archive: Archive) -> tuple[list[str], Localizable | None]:
     """The text of each chapter that has any, title and author first; a note of those missing."""
-    (rootfile,) = archive.xml(_CONTAINER).xpath("(//*[local-name()='rootfile']/@full-path)[1]") or [
-        ""
-    ]
+    root = archive.xml(_CONTAINER).find(".//{*}rootfile")
+    rootfile = "" if root is None else root.get("full-path", "")
     package = archive.xml(rootfile)
     base = posixpath.dirname(rootfile)
     items = {
         item.get("id"): posixpath.normpath(posixpath.join(base, unquote(item.get("href", ""))))
-        for item in package.xpath("//*[local-name()='item']")
+        for item in package.iter("{*}item")
         if item.get("media-type") in _PAGES
     }
-    order = [each.get("idref") for each in package.xpath("//*[local-name()='itemref']")]
+    order = [each.get("idref") for each in package.iter("{*}itemref")]
     names = [items[each] for each in order if each in items]
     if _locked(archive) & set(names):
         raise unreadable("file.drm", "The book is encrypted (DRM) and cannot be read.")
@@ -173,7 +172,7 @@ def epub_chapters(archive: Archive) -> tuple[list[str], Localizable | None]:
     if not chapters:
         raise UnreadableError(NO_TEXT)
     title, author = (
-        one_line(", ".join(package.xpath(f"//*[local-name()='{each}']/text()")))
+        one_line(", ".join(found.text or "" for found in package.iter(f"{{*}}{each}")))
         for each in ("title", "creator")
     )
     if title:

@@ -30,7 +30,7 @@ _REPEATED = {"dt", "ftr", "hdr", "sldNum", "sldImg"}
 _COVERED = {("hMerge", "1"), ("vMerge", "1")}  # by another cell that reaches over it
 
 
-def docx_text(archive: Archive) -> str:
+def docx_pages(archive: Archive) -> list[str]:
     """The document's text; notes, headers, footers, comments and charts come last, no repeats."""
     headings = _headings(archive)
     blocks = list(_blocks(archive.xml(DOCX_TEXT), headings))
@@ -40,7 +40,7 @@ def docx_text(archive: Archive) -> str:
         blocks += [f"Comment: {block}" for block in _blocks(archive.xml(_COMMENTS), {})]
     for name in sorted(filter(_CHART.fullmatch, archive.names)):
         blocks.append("\n".join(_chart(archive.xml(name))))
-    return tidy("\n\n".join(blocks))
+    return [tidy("\n\n".join(blocks))]
 
 
 def _blocks(element: Any, headings: Mapping[str, str]) -> Iterator[str]:

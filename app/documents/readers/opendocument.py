@@ -26,13 +26,13 @@ _REPEATED = {"date-time", "footer", "header", "page-number"}
 _MOST_COLUMNS = 1000
 
 
-def odt_text(archive: Archive) -> str:
+def odt_pages(archive: Archive) -> list[str]:
     """The document's text; notes stand behind their paragraph, headers and footers come last."""
     blocks = list(_blocks(archive.xml("content.xml").find(f"{_OFFICE}body")))
     if "styles.xml" in archive.names:
         for part in archive.xml("styles.xml").iter(f"{_STYLE}header", f"{_STYLE}footer"):
             blocks += [block for block in _blocks(part) if block not in blocks]
-    return tidy("\n\n".join(blocks))
+    return [tidy("\n\n".join(blocks))]
 
 
 def odp_slides(archive: Archive) -> list[str]:
@@ -62,9 +62,7 @@ def _blocks(element: Any) -> Iterator[str]:
                 yield f"{'#' * min(int(level), 6)} {one_line(text)}"
             elif text:
                 yield text
-            for apart in child.iter(*_APART):
-                if not any(each.tag in _APART for each in _up_to(child, apart)):
-                    yield from _blocks(apart)
+            yield from _apart(child)
         elif child.tag == f"{_TEXT}list":
             if items := "\n".join(_items(child)):
                 yield items
@@ -75,12 +73,10 @@ def _blocks(element: Any) -> Iterator[str]:
             yield from _blocks(child)
 
 
-def _up_to(end: Any, element: Any) -> Iterator[Any]:
-    """The elements around an element, up to the one at the end."""
-    for each in element.iterancestors():
-        if each is end:
-            return
-        yield each
+def _apart(paragraph: Any) -> Iterator[str]:
+    """The paragraphs of what stands in another."""
+    for child in paragraph:
+        yield from _blocks(child) if child.tag in _APART else _apart(child)
 
 
 def _items(items: Any) -> Iterator[str]:

@@ -21,8 +21,8 @@ from app.documents.readers.mail import mail_text, mailbox_text
 from app.documents.readers.markdown import markdown_text, without_front_matter
 from app.documents.readers.markup import epub_chapters, html_text
 from app.documents.readers.ocr import NEEDED, UNCERTAIN, Recognised, Tesseract, image_pages
-from app.documents.readers.office import docx_text, pptx_slides
-from app.documents.readers.opendocument import odp_slides, odt_text
+from app.documents.readers.office import docx_pages, pptx_slides
+from app.documents.readers.opendocument import odp_slides, odt_pages
 from app.documents.readers.paragraphs import paragraphs
 from app.documents.readers.pdf import pdf_pages
 from app.documents.readers.rtf import rtf_text
@@ -30,6 +30,7 @@ from app.documents.readers.sniff import readable, sniff
 from app.documents.readers.spreadsheet import sheets_text
 from dragon.localizable import Localizable, joined, localizable
 
+_PACKED = {"docx": docx_pages, "pptx": pptx_slides, "odt": odt_pages, "odp": odp_slides}
 _MOST_NESTED_MAILS = 3
 _MOST_NAMED = 10
 _PICTURES = localizable(
@@ -93,15 +94,17 @@ def _reading(kind: str, data: bytes, name: str, ocr: Tesseract | None, nested: i
         case "xlsx" | "ods":
             text, note = sheets_text(data, f".{kind}")
             return Reading(kind, [text], note)
-        case "markdown":
-            whole = readable(data)
-            text, properties = without_front_matter(whole.text)
-            parts = [paragraphs(page) for page in markdown_text(text).split(PAGE_BREAK)]
-            return Reading(kind, parts, whole.note, properties)
-        case "csv" | "json" | "text":
-            whole = readable(data)
-            return Reading(kind, _plain_pages(kind, whole.text), whole.note)
-    return Reading(kind, _pages(kind, data))
+        case "docx" | "pptx" | "odt" | "odp":
+            return Reading(kind, _PACKED[kind](Archive(data, f".{kind}")))
+        case "rtf":
+            return Reading(kind, [rtf_text(data)])
+        case "html":
+            return Reading(kind, [html_text(data)])
+    whole = readable(data)
+    if kind != "markdown":
+        return Reading(kind, _plain_pages(kind, whole.text), whole.note)
+    text, properties = without_front_matter(whole.text)
+    return Reading(kind, _plain_pages("text", markdown_text(text)), whole.note, properties)
 
 
 def _looked_at(
@@ -147,21 +150,6 @@ def _unread(unread: int, count: int, ocr: Tesseract | None) -> Localizable:
         count=count,
         needed=NEEDED,
     )
-
-
-def _pages(kind: str, data: bytes) -> list[str]:
-    match kind:
-        case "docx":
-            return [docx_text(Archive(data, ".docx"))]
-        case "pptx":
-            return pptx_slides(Archive(data, ".pptx"))
-        case "odt":
-            return [odt_text(Archive(data, ".odt"))]
-        case "odp":
-            return odp_slides(Archive(data, ".odp"))
-        case "rtf":
-            return [rtf_text(data)]
-    return [html_text(data)]
 
 
 def _plain_pages(kind: str, text: str) -> list[str]:

@@ -14,22 +14,20 @@ from app.documents.readers.encoding import Decoded, decoded
 from dragon.localizable import Localizable, localizable
 
 _PROGRAM = localizable("file.kind.program", "a program")
-# Unsupported kinds often uploaded by mistake, by their first bytes.
-_OTHER_KINDS = (
-    (b"\xd0\xcf\x11\xe0", localizable("file.kind.office", "an old Office file")),
-    (b"GIF8", localizable("file.kind.gif", "a GIF image")),
-    (b"\x7fELF", _PROGRAM),
-    (b"MZ\x90", _PROGRAM),
-    (b"\x1f\x8b", localizable("file.kind.gzip", "a gzip file")),
-    (b"SQLite format 3\0", localizable("file.kind.database", "a database")),
-)
-_STARTS = (
-    (b"{\\rtf", "rtf"),
-    (b"\x89PNG", "png"),
-    (b"\xff\xd8\xff", "jpeg"),
-    (b"II*\0", "tiff"),
-    (b"MM\0*", "tiff"),
-)
+# Kinds by their first bytes; those that cannot be read are often uploaded by mistake.
+_STARTS: dict[bytes, str] = {
+    b"{\\rtf": "rtf",
+    b"\x89PNG": "png",
+    b"\xff\xd8\xff": "jpeg",
+    b"II*\0": "tiff",
+    b"MM\0*": "tiff",
+    b"\xd0\xcf\x11\xe0": localizable("file.kind.office", "an old Office file"),
+    b"GIF8": localizable("file.kind.gif", "a GIF image"),
+    b"\x7fELF": _PROGRAM,
+    b"MZ\x90": _PROGRAM,
+    b"\x1f\x8b": localizable("file.kind.gzip", "a gzip file"),
+    b"SQLite format 3\0": localizable("file.kind.database", "a database"),
+}
 _OPENDOCUMENT_MANIFEST = "META-INF/manifest.xml"
 _ENCRYPTED_OFFICE = "EncryptedPackage".encode("utf-16-le")
 _HTML = re.compile(
@@ -131,14 +129,13 @@ def sniff(data: bytes, name: str) -> str:
         return _archive_kind(Archive(data, packed))
     if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
         return "webp"
-    for magic, kind in _STARTS:
-        if data.startswith(magic):
-            return kind
     if data.startswith(b"\xd0\xcf\x11\xe0") and _ENCRYPTED_OFFICE in data:
         raise UnreadableError(ENCRYPTED)
-    for magic, what in _OTHER_KINDS:
+    for magic, kind in _STARTS.items():
         if data.startswith(magic):
-            raise _other(what)
+            if isinstance(kind, Localizable):
+                raise _other(kind)
+            return kind
     if suffix == ".pdf":
         raise unreadable(
             "file.not_pdf", "The file is named .pdf but is not a PDF. Save it as a PDF again."

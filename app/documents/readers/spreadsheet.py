@@ -1,22 +1,43 @@
-"""XLSX and ODS: the tables of each sheet, as records."""
+"""XLSX and ODS: the tables of each sheet, as records.
+
+Numbers of an XLSX file are as their formats show them: 7.5 % rather than 0.075.
+"""
 
 from __future__ import annotations
 
 import datetime
 import io
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import ROUND_HALF_UP, Decimal, localcontext
 
-from app.documents.readers.archive import Archive
-from app.documents.readers.common import UnreadableError, damaged, one_line, unreadable
+from babel.numbers import parse_pattern
+
+from app.documents.readers.archive import RELATIONS, XLSX_BOOK, Archive
+from app.documents.readers.common import UnreadableError, damaged, one_line
 from app.documents.readers.grid import Cell as Placed
 from app.documents.readers.grid import table_lines
-from app.documents.readers.number_formats import Formats, formats_of, shown, unresulted
-from app.documents.readers.opendocument import repetitions
 from dragon.localizable import Localizable, localizable
 
-_TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
-_VALUE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}value-type"
-_MOST_REPEATED = 50_000
+_STYLES = "xl/styles.xml"
+# Those that have a number and no code in the file, ECMA-376 part 1, 18.8.30.
+_BUILT_IN = {
+    "2": "0.00", "3": "#,##0", "4": "#,##0.00", "9": "0%", "10": "0.00%",
+    "37": "#,##0;(#,##0)", "38": "#,##0;(#,##0)", "39": "#,##0.00;(#,##0.00)",
+    "40": "#,##0.00;(#,##0.00)", "44": '"$"#,##0.00',
+}  # fmt: skip
+_CURRENCY = re.compile(r"\[\$([^\]-]*)[^\]]*\]")
+_UNSEEN = re.compile(r"\[[^\]]*\]|[_*].")
+_LITERAL = re.compile(r'"([^"%;\']*)"|\\([^%;\'])')
+# Dates, fractions, powers, thousands and literals that are left out here.
+_OTHER = re.compile(r"[dyhs@/\"\\]|E[+-]|[#0?],(?![#0?])")
+_CONDITIONAL = re.compile(r"\[[<>=]")
+_UNRESULTED = re.compile(
+    rb"</(?:\w+:)?f>\s*(?:<(?:\w+:)?v\s*/>|<(?:\w+:)?v></(?:\w+:)?v>)?\s*</(?:\w+:)?c>"
+)
+
+Formats = Mapping[tuple[int, int], str]
+"""By row and column, the codes of the cells whose format says more than a number."""
 
 Merged = tuple[tuple[int, int], tuple[int, int]]
 Cell = str | float | bool | datetime.date | datetime.time | datetime.timedelta
@@ -31,21 +52,21 @@ def sheets_text(data: bytes, kind: str) -> tuple[str, Localizable | None]:
     from python_calamine import CalamineError, CalamineWorkbook
 
     archive = Archive(data, kind)
-    if kind == ".ods":
-        _refuse_repetition(archive)
     try:
         book = CalamineWorkbook.from_filelike(io.BytesIO(data))
         sheets = [book.get_sheet_by_name(name) for name in book.sheet_names]
         cells = [sheet.to_python(skip_empty_area=False) for sheet in sheets]
     except CalamineError:
         raise UnreadableError(damaged(kind)) from None
-    formats = list(formats_of(archive)) if kind == ".xlsx" else []
+    parts = _parts(archive) if kind == ".xlsx" else []
+    codes = _codes(archive) if _STYLES in archive.names else {}
+    formats = [_formats(part, codes) for part in parts]
     formats += [{}] * (len(sheets) - len(formats))
     texts = []
-    for sheet, rows, codes in zip(sheets, cells, formats, strict=False):
-        if tables := list(_tables(rows, sheet.merged_cell_ranges or (), codes)):
+    for sheet, rows, formatted in zip(sheets, cells, formats, strict=False):
+        if tables := list(_tables(rows, sheet.merged_cell_ranges or (), formatted)):
             texts.append("\n\n".join((f"# {one_line(sheet.name)}", *tables)))
-    lacking = unresulted(archive) if kind == ".xlsx" else 0
+    lacking = sum(len(_UNRESULTED.findall(part)) for part in parts)
     note = localizable(
         "file.note.formulas",
         "{count} formula cells have no result in the file and were left out. Open it in a "
@@ -55,24 +76,37 @@ def sheets_text(data: bytes, kind: str) -> tuple[str, Localizable | None]:
     return "\n\n".join(texts), note if lacking else None
 
 
-def _refuse_repetition(archive: Archive) -> None:
-    """Raises UnreadableError for rows that say to be there very often: a line makes millions.
+def _parts(archive: Archive) -> list[bytes]:
+    """The sheets of an XLSX file, in order; one that is not there is empty."""
+    targets = archive.related(XLSX_BOOK)
+    sheets = archive.xml(XLSX_BOOK).iter("{*}sheet")
+    names = [targets.get(each.get(f"{RELATIONS}id"), "") for each in sheets]
+    return [archive.read(name) if name in archive.names else b"" for name in names]
 
-    Those behind the last one with something in it cost nothing, and are what people have.
-    """
-    repeated = 0
-    for table in archive.xml("content.xml").iter(f"{_TABLE}table"):
-        behind = 0
-        for row in table.iter(f"{_TABLE}table-row"):
-            behind += repetitions(row, f"{_TABLE}number-rows-repeated") - 1
-            if any(cell.get(_VALUE) or len(cell) for cell in row):
-                repeated, behind = repeated + behind, 0
-    if repeated > _MOST_REPEATED:
-        raise unreadable(
-            "file.rows",
-            "The file repeats rows more than {count} times. Save it again without them.",
-            count=_MOST_REPEATED,
-        )
+
+def _codes(archive: Archive) -> dict[str, str]:
+    """The codes of percentages, currencies and thousands, by the style of a cell."""
+    root = archive.xml(_STYLES)
+    own = {each.get("numFmtId"): each.get("formatCode", "") for each in root.iter("{*}numFmt")}
+    found = {}
+    for n, style in enumerate(root.iterfind("{*}cellXfs/{*}xf")):
+        code = own.get(style.get("numFmtId"), _BUILT_IN.get(style.get("numFmtId"), ""))
+        plain = _UNSEEN.sub("", _LITERAL.sub("", code))
+        if re.search(r"[#0]", plain) and not _OTHER.search(plain) and not _CONDITIONAL.search(code):
+            found[str(n)] = code
+    return found
+
+
+def _formats(sheet: bytes, codes: Mapping[str, str]) -> Formats:
+    found = {}
+    styled = re.compile(rb'<(?:\w+:)?c (?=[^>]*\br="([A-Z]{1,3})(\d{1,7})")[^>]*\bs="(\d+)"')
+    for column, row, style in styled.findall(sheet):
+        if code := codes.get(style.decode()):
+            number = 0
+            for letter in column:
+                number = number * 26 + letter - 64
+            found[int(row) - 1, number - 1] = code
+    return found
 
 
 def _tables(
@@ -116,8 +150,8 @@ def _written(table: Sequence[Sequence[Placed]]) -> Iterator[str]:
 
 def _shown(cell: Cell, code: str | None) -> str:
     """A cell as it is read: whole numbers without a point, a midnight as its day."""
-    if code and isinstance(cell, float) and (text := shown(cell, code)):
-        return text
+    if code and isinstance(cell, float):
+        return _formatted(cell, code)
     if isinstance(cell, bool):
         return "yes" if cell else "no"
     if isinstance(cell, float):
@@ -125,3 +159,13 @@ def _shown(cell: Cell, code: str | None) -> str:
     if isinstance(cell, datetime.datetime) and cell.time() == datetime.time():
         return cell.date().isoformat()
     return one_line(str(cell))
+
+
+def _formatted(value: float, code: str) -> str:
+    """A number as a format shows it, with . for decimals."""
+    # As babel has it: what is above and below 0, letters between '.
+    pattern = ";".join(_UNSEEN.sub("", _CURRENCY.sub(r'"\1"', code)).split(";")[:2])
+    pattern = _LITERAL.sub(r"'\1\2'", pattern).replace("?", "#")
+    with localcontext(rounding=ROUND_HALF_UP):
+        text: str = parse_pattern(pattern).apply(Decimal(repr(value)), "en")
+    return text.strip()

@@ -7,6 +7,7 @@ Rows that sum up the others are left out of every count, sum and extreme, and th
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -18,9 +19,11 @@ from app.documents.tables.records import Table
 _SHOWN = 8
 _LEAST_PLACES = 2  # of a mean
 _THOUSAND = 1000
-_AGGREGATES = {Operation.SUM: "SUM", Operation.MEAN: "AVG"}
+_COMPARED = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
 _EXTREMES = {Operation.MOST: "highest", Operation.LEAST: "lowest"}
-_COMPUTED = {*_AGGREGATES, *_EXTREMES}
+_FUNCTIONS = {
+    Operation.SUM: "SUM", Operation.MEAN: "AVG", Operation.MOST: "MAX", Operation.LEAST: "MIN",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -41,11 +44,11 @@ def answer(question: str, table: Table, title: str) -> TableAnswer | None:
     asked = read(question, table, title)
     if asked is None or (len(table.columns) == 1 and asked.operation is not Operation.COUNT):
         return None  # of a list the items are counted, and else it is read
-    over = asked.operation in _COMPUTED or asked.operation is Operation.COUNT
+    over = asked.operation in _FUNCTIONS or asked.operation is Operation.COUNT
     left_out = table.totals if over else frozenset()
     rows = [row for row in range(len(table.rows)) if row not in left_out]
     compared = [table.held[each.column] for each in asked.conditions if each.relation != "IN"]
-    needed = [*compared, *(table.held[c] for c in asked.columns if asked.operation in _COMPUTED)]
+    needed = [*compared, *(table.held[c] for c in asked.columns if asked.operation in _FUNCTIONS)]
     sql = _statement(asked, table, title)
     for column in needed:
         if column.holds in (Holds.WORDS, Holds.UNDECIDED) or (column.either and column in compared):
@@ -69,14 +72,7 @@ def _meets(table: Table, row: int, condition: Condition) -> bool:
     value, bound = table.held[condition.column].values[row], number(condition.values[0])
     if value is None or bound is None:
         return False
-    match condition.relation:
-        case ">":
-            return value > bound
-        case ">=":
-            return value >= bound
-        case "<":
-            return value < bound
-    return value <= bound
+    return bool(_COMPARED[condition.relation](value, bound))
 
 
 def _extreme(column: Column, rows: Sequence[int], operation: Operation) -> list[int]:
@@ -167,27 +163,23 @@ def _whole(table: Table, row: int) -> str:
 
 
 def _statement(asked: TableQuery, table: Table, title: str) -> str:
-    names = [_quoted(table.columns[column]) for column in asked.columns]
+    names, source = [_quoted(table.columns[column]) for column in asked.columns], _quoted(title)
     match asked.operation:
         case Operation.COUNT:
             what = "COUNT(*)"
         case Operation.SUM | Operation.MEAN:
-            what = f"{_AGGREGATES[asked.operation]}({names[0]})"
+            what = f"{_FUNCTIONS[asked.operation]}({names[0]})"
         case Operation.CELLS | Operation.MOST | Operation.LEAST:
             what = ", ".join(dict.fromkeys([_quoted(table.columns[0]), *names]))
         case _:
             what = "*"
-    return f"SELECT {what} FROM {_quoted(title)}{_where(asked, table, title)}"
-
-
-def _where(asked: TableQuery, table: Table, title: str) -> str:
     terms = [_term(condition, table) for condition in asked.conditions]
-    if asked.operation in (Operation.MOST, Operation.LEAST):
-        name = _quoted(table.columns[asked.columns[0]])
-        best = "MAX" if asked.operation is Operation.MOST else "MIN"
+    if asked.operation in _EXTREMES:
         within = f" WHERE {' AND '.join(terms)}" if terms else ""
-        terms.append(f"{name} = (SELECT {best}({name}) FROM {_quoted(title)}{within})")
-    return f" WHERE {' AND '.join(terms)}" if terms else ""
+        best = f"{_FUNCTIONS[asked.operation]}({names[0]})"
+        terms.append(f"{names[0]} = (SELECT {best} FROM {source}{within})")
+    where = f" WHERE {' AND '.join(terms)}" if terms else ""
+    return f"SELECT {what} FROM {source}{where}"
 
 
 def _term(condition: Condition, table: Table) -> str:

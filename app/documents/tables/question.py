@@ -84,14 +84,11 @@ _PLAIN = {
 }  # fmt: skip
 # "Which job ...", "what kind of job ...": what a row is, whatever the table calls it.
 _KIND = re.compile(r"\b(?:which|what|how many)\s+(?:kind of\s+|of the\s+)?(\w+)", re.IGNORECASE)
-_COMPARED = re.compile(
-    r"\b(?P<more>more than|over|above|at least)\s|\b(?:less than|fewer than|under|below|at most)\s",
-    re.IGNORECASE,
-)
 _RELATIONS = {
     "more than": ">", "over": ">", "above": ">", "at least": ">=",
     "less than": "<", "fewer than": "<", "under": "<", "below": "<", "at most": "<=",
 }  # fmt: skip
+_COMPARED = re.compile(rf"\b(?:{'|'.join(_RELATIONS)})\s", re.IGNORECASE)
 _AMOUNT = re.compile(rf"\b({'|'.join(_RELATIONS)})\s+([€£$]?\s?\d[\d,]*(?:\.\d+)?)", re.IGNORECASE)
 _LISTED = re.compile(
     r"\A\W*(?:which|what|who|list|show|name|compare|(?:is|are) there)\b", re.IGNORECASE

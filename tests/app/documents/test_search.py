@@ -290,6 +290,29 @@ Bees. Joan keeps two hives. It never rains in the orchard.
 """
 
 
+@pytest.mark.parametrize(
+    ("text", "query", "expected"),
+    [
+        (
+            "The rent of the flat is 900 euros.\nAddendum: the rent of the flat is now 950 euros.",
+            "What is the rent of the flat?",
+            "now 950",
+        ),
+        (
+            "The rent of the flat in Rome is 900 euros.\nThat of the flat in Oslo is now 950.",
+            "What is the rent of the flat in Rome?",
+            "Rome is 900",
+        ),
+    ],
+)
+async def test_what_amends_a_sentence_stands_before_it(
+    store: DocumentStore, text: str, query: str, expected: str
+) -> None:
+    await ingest(store, "lease.txt", text.encode())
+    first, *_ = await store.search(query, 3)
+    assert expected in first.text
+
+
 async def test_a_reply_is_traced_to_its_sentence(store: DocumentStore) -> None:
     await ingest(store, "minutes.md", MINUTES.encode())
     said = await store.said("It is on Saturday 19 July.")

@@ -1,7 +1,7 @@
 """What is computed from a table is what pandas computes from the values that were written into it.
 
 Made tables differ in kind of file, notation, language, units, spans, rows of names, totals, and
-lines above. Covers `app.documents.readers.grid`, `app.documents.readers.number_formats` and
+lines above. Covers `app.documents.readers.grid`, `app.documents.readers.spreadsheet` and
 `app.documents.tables.question`.
 """
 
