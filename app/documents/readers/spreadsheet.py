@@ -28,7 +28,10 @@ _BUILT_IN = {
 }  # fmt: skip
 _CURRENCY = re.compile(r"\[\$([^\]-]*)[^\]]*\]")
 _UNSEEN = re.compile(r"\[[^\]]*\]|[_*].")
-_LITERAL = re.compile(r'"([^"%;\']*)"|\\([^%;\'])')
+_LITERAL = re.compile(r'"([^"]*)"|\\(.)')
+# What babel would read in a literal, too, and characters that stand for it meanwhile.
+_HIDDEN = str.maketrans("%;'", "\ue025\ue03b\ue027")
+_BACK = {new: old for old, new in _HIDDEN.items()}
 # Dates, fractions, powers, thousands and literals that are left out here.
 _OTHER = re.compile(r"[dyhs@/\"\\]|E[+-]|[#0?],(?![#0?])")
 _CONDITIONAL = re.compile(r"\[[<>=]")
@@ -164,8 +167,13 @@ def _shown(cell: Cell, code: str | None) -> str:
 def _formatted(value: float, code: str) -> str:
     """A number as a format shows it, with . for decimals."""
     # As babel has it: what is above and below 0, letters between '.
-    pattern = ";".join(_UNSEEN.sub("", _CURRENCY.sub(r'"\1"', code)).split(";")[:2])
-    pattern = _LITERAL.sub(r"'\1\2'", pattern).replace("?", "#")
+    code = _LITERAL.sub(_literal, _CURRENCY.sub(r'"\1"', code))
+    pattern = ";".join(_UNSEEN.sub("", code).split(";")[:2]).replace("?", "#")
     with localcontext(rounding=ROUND_HALF_UP):
         text: str = parse_pattern(pattern).apply(Decimal(repr(value)), "en")
-    return text.strip()
+    return text.translate(_BACK).strip()
+
+
+def _literal(found: re.Match[str]) -> str:
+    text = (found[1] or found[2] or "").translate(_HIDDEN)
+    return f"'{text}'" if text else ""
