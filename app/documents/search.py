@@ -242,7 +242,7 @@ def _amended(
         same = coverage(first.text, line.text) >= SAID
         answers = coverage(question, line.text) >= coverage(question, first.text)
         if later and same and answers and _AMENDS.search(line.text):
-            line = replace(line, score=first.score, relevance=first.relevance, asked=first.asked)
+            line = replace(line, score=first.score, relevance=first.relevance)
             return [line, *(hit for hit in hits if hit.id != line.id)]
     return hits
 
