@@ -81,7 +81,7 @@ async def branch_request(
     if project is not None:
         params = await _within(state, project, params)
         instruction = await state.conversations.projects.instruction(project)
-        if instruction and not state.generation.quotes_alone:
+        if instruction and not state.generation.quotes:
             begins = [tokenizer.Message("system", instruction)]
     turns = _turns(path[:-2], private=params.private)
     question = tokenizer.Message("user", path[-2].text)

@@ -52,7 +52,7 @@ async def test_its_documents_and_its_instruction_are_read(
     house = await asked(real, "Where is the boiler?", "House")
     assert (house.documents, house.collections) == (None, ("House",))
     assert "verse" not in generation.tokenizer.decode(house.conversation), "a model that quotes"
-    generation.quotes_alone = False
+    generation.quotes = False
     house = await asked(real, "Where is the boiler?", "House")
     assert "Answer in verse." in generation.tokenizer.decode(house.conversation)
     garden = await asked(real, "Where is the hose?", "Garden")
