@@ -248,8 +248,6 @@ def test_details_end_where_a_stop_string_cuts(exact: Pair) -> None:
 @pytest.mark.parametrize("sent", [700, 1_100])
 def test_a_cloud_lost_in_mid_answer_has_no_share_from_there(exact: Pair, sent: int) -> None:
     exact.network.network = Network(0.05)
-    wait_joint(exact.device)
-    exact.network.limit(sent)
     # So long that it is not written when the link ends; the cloud joins in again before its end.
     body = {
         "model": "dragon-7m",
@@ -261,11 +259,16 @@ def test_a_cloud_lost_in_mid_answer_has_no_share_from_there(exact: Pair, sent: i
         "logprobs": 5,
         "dragon": {"aggregation": Mode.COUPLED, "provenance": True},
     }
-    told = post(exact, "/v1/completions", body)
-    own = told["dragon"]["choices"][0]
-    assert len(own["provenance"]) == told["usage"]["completion_tokens"]
-    jointly = {t for start, end in own["participation"] for t in range(start, end)}
+    for _ in range(5):  # pings may take what may be sent before the answer has begun
+        wait_joint(exact.device)
+        exact.network.limit(sent)
+        told = post(exact, "/v1/completions", body)
+        own = told["dragon"]["choices"][0]
+        jointly = {t for start, end in own["participation"] for t in range(start, end)}
+        if len(jointly) < len(own["provenance"]):
+            break
     assert len(jointly) < len(own["provenance"]), "the cloud was not lost"
+    assert len(own["provenance"]) == told["usage"]["completion_tokens"]
     for origin in own["provenance"]:
         if origin["position"] not in jointly or origin["tv"] is None:
             assert origin["cloud"] == 0.0
