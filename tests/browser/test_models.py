@@ -113,7 +113,7 @@ def test_a_model_that_does_not_start_is_not_taken(page: Page, alone: str, tmp_pa
 @pytest.mark.timeout(600)  # it starts both services twice
 def test_from_the_welcome_to_a_model(page: Page, alone: str) -> None:
     signed_in(page, alone)
-    expect(page.get_by_test_id("in-use")).to_contain_text(f"{EMBEDDED_WRITER.stem}, only quotes")
+    expect(page.get_by_test_id("in-use")).to_contain_text(f"{EMBEDDED_WRITER.stem}, answers quote")
     page.get_by_test_id("choose-model").click()
     expect(page.get_by_test_id("model-now")).to_contain_text("the built-in model")
     row = {name: page.locator(f"[data-name='{name}']") for name in ("small", "damaged")}
