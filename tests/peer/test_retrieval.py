@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -133,22 +133,15 @@ async def test_what_shares_but_a_word_with_a_question_does_not_answer_it(
     assert [hit.title for hit in await retriever.search(question, 5)] == ["Velcro"]
 
 
-class Slow(FarCorpus):
-    """Of two shards that are elsewhere one is down; that with all documents answers late.
+def elsewhere(root: Path, own: int, before: Callable[[int, str], object]) -> FarCorpus:
+    """A corpus whose shard `own` is asked from afar: `before` a call it may wait or fail."""
+    shard = Shard(root / "v1" / shard_name(own), embedder().dim)
 
-    By then the engine has done something else.
-    """
+    def ask(number: int, version: str, method: str, values: Sequence[Any]) -> Any:
+        before(number, method)
+        return getattr(shard, method)(*values)
 
-    def __init__(self, root: Path, engine: Engine) -> None:
-        shard = Shard(root / "v1" / shard_name(1), embedder().dim)
-
-        def ask(number: int, version: str, method: str, values: Sequence[Any]) -> Any:
-            if number == 0:
-                raise ShardError("it is down")
-            assert engine.submit_urgent(lambda: "done").result(timeout=60) == "done"
-            return getattr(shard, method)(*values)
-
-        super().__init__("v1", Versions(root).manifest("v1"), ask)
+    return FarCorpus("v1", Versions(root).manifest("v1"), ask)
 
 
 @pytest.mark.parametrize("answers", [Answers.WORDS, Answers.QUOTES])
@@ -159,27 +152,30 @@ async def test_a_corpus_elsewhere_is_waited_for_beside_the_engine(
     asked = asking("Who invented Velcro?")
     at_hand = await retriever.find(asked, 20, 40)
     build(tmp_path / "source.tsv", tmp_path / "far", embedder(), shards=2)
-    retriever.corpus = Slow(tmp_path / "far", retriever.engine)
+
+    def slow(number: int, _: str) -> None:
+        """One shard is down; the other answers once the engine has done something else."""
+        if number == 0:
+            raise ShardError("it is down")
+        assert retriever.engine.submit_urgent(lambda: "done").result(timeout=60) == "done"
+
+    retriever.corpus = elsewhere(tmp_path / "far", 1, slow)
     found = await retriever.find(asked, 20, 40)
     assert found.rows == at_hand.rows
     assert [hit.text for hit in found.hits] == [hit.text for hit in at_hand.hits] != []
     assert (at_hand.unsearched, found.unsearched) == (0, 1)
 
 
-class Held(FarCorpus):
-    """Of one shard, which looks for passages only once it is told to go on."""
+class Gate:
+    """Lets a search for passages through once it is told to go on."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self) -> None:
         self.asked, self.go_on = threading.Event(), threading.Event()
-        shard = Shard(root / "v1" / shard_name(0), embedder().dim)
 
-        def ask(number: int, version: str, method: str, values: Sequence[Any]) -> Any:
-            if method == "nearest":
-                self.asked.set()
-                assert self.go_on.wait(60)
-            return getattr(shard, method)(*values)
-
-        super().__init__("v1", Versions(root).manifest("v1"), ask)
+    def __call__(self, _: int, method: str) -> None:
+        if method == "nearest":
+            self.asked.set()
+            assert self.go_on.wait(60)
 
 
 @pytest.mark.parametrize("answers", [Answers.WORDS, Answers.QUOTES])
@@ -191,12 +187,12 @@ async def test_a_search_that_a_new_version_overtakes_ends_in_its_own(
     at_hand = await retriever.find(asked, 20, 40)
     (tmp_path / "other.tsv").write_text("id\ttitle\ttext\n0\tMount Kenya\tIt is 5,199 m high.\n")
     build(tmp_path / "other.tsv", tmp_path / "other", embedder())
-    retriever.corpus = before = Held(tmp_path / "corpus")
-    other = Held(tmp_path / "other")
+    before, other = Gate(), Gate()
+    retriever.corpus = elsewhere(tmp_path / "corpus", 0, before)
     other.go_on.set()
     search = asyncio.create_task(retriever.find(asked, 20, 40))
     await asyncio.to_thread(before.asked.wait, 60)
-    await retriever.switch(other)
+    await retriever.switch(elsewhere(tmp_path / "other", 0, other))
     before.go_on.set()
     assert (await search).hits == at_hand.hits != []
     assert not other.asked.is_set()
