@@ -194,7 +194,7 @@ class Retrieval:
             hits,
             room,
             raw=request.raw,
-            quotes=self._quotes,
+            quotes=self.answers.quotes,
             begins=request.begins,
         )
         for number, hit in enumerate(kept):
@@ -207,17 +207,15 @@ class Retrieval:
 
     def bare(self) -> Retrieved:
         """The row of a side that has no passage for a chat."""
-        return Retrieved([bare_row(self.tokenizer, raw=False, quotes=self._quotes)], [])
+        return Retrieved([bare_row(self.tokenizer, raw=False, quotes=self.answers.quotes)], [])
 
     def without(self, request: GenerationRequest) -> Row:
         """The row before a request's conversation if nothing is found."""
         if self._style(request) is Answers.WORDS and self.asks(request):
             return nothing_found(self.tokenizer, request.begins)
-        return bare_row(self.tokenizer, raw=request.raw, quotes=self._quotes, begins=request.begins)
-
-    @property
-    def _quotes(self) -> bool:
-        return self.answers.quotes
+        return bare_row(
+            self.tokenizer, raw=request.raw, quotes=self.answers.quotes, begins=request.begins
+        )
 
     async def needless(self, request: GenerationRequest) -> bool:
         """Whether its last message needs no document: a greeting, thanks, a small task."""
@@ -267,7 +265,7 @@ class Retrieval:
             text = "\n\n".join(hit.text for hit in hits)
             tokens = self.tokenizer.document_row(text, raw=request.raw, begins=request.begins)
             if len(tokens) <= room:
-                quoting = self._quotes and not request.raw
+                quoting = self.answers.quotes and not request.raw
                 quotes = quotes_of(self.tokenizer, [h.text for h in hits]) if quoting else ()
                 row = Row(tuple(tokens), hits[0].relevance, quotes=quotes)
                 sources, passages = [_source(hit) for hit in hits], _digests(hits)
