@@ -385,7 +385,7 @@ def main() -> None:
     if not near.exists():
         near.write_text(json.dumps(find_near(source, small.encoder)))
     source.near = json.loads(near.read_text())
-    questions = [text for place, text, _ in source.questions if place < len(labelled)]
+    questions = [text for _, text, _ in source.questions]
     messages = read_messages(FOLDER, tokenizer, questions[::4], special)
     needless = sum(none for _, none in messages)
     print(f"{len(labelled)} and {len(others)} texts, {len(source.questions)} questions, "

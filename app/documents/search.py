@@ -233,7 +233,7 @@ class Finder:
 def _amended(
     question: str, hits: list[DocumentHit], near: Mapping[int, Sequence[DocumentHit]]
 ) -> list[DocumentHit]:
-    """The lines, before which stands what amends the likeliest: a later one that says it anew."""
+    """The lines, led by a later one that amends the likeliest, if there is one."""
     if not hits:
         return hits
     first = hits[0]
@@ -250,7 +250,7 @@ def _amended(
 def _in_paragraphs(hits: Sequence[DocumentHit], files: Path) -> list[DocumentHit]:
     """Sentences with what stands around them; a row of a table stands alone.
 
-    One that says nothing without what follows has that, too.
+    One that means nothing without what follows includes it.
     """
     prose = {hit.document for hit in hits if not hit.tabular}
     texts = {each: text_of(files, each) for each in prose}

@@ -37,10 +37,10 @@ def title_of(files: Path, document: str) -> str:
 
 
 def whole_end(text: str, start: int, end: int) -> int:
-    """Where a sentence from `start` to `end` has said something.
+    """Where a sentence from `start` to `end` is whole enough to answer.
 
-    That is `end`, but for a sentence that ends with a colon, which has the list that follows, and
-    for a word or three ("Pressure."), which have the next one of their line.
+    Usually that is `end`. A sentence that ends with a colon includes the list after it, and one of
+    up to three words ("Pressure.") the next sentence of its line.
     """
     if text[start:end].endswith(":"):
         found = _LIST.match(text, end)

@@ -29,7 +29,7 @@ _BUILT_IN = {
 _CURRENCY = re.compile(r"\[\$([^\]-]*)[^\]]*\]")
 _UNSEEN = re.compile(r"\[[^\]]*\]|[_*].")
 _LITERAL = re.compile(r'"([^"]*)"|\\(.)')
-# What babel would read in a literal, too, and characters that stand for it meanwhile.
+# Characters that babel interprets even in a literal, and their stand-ins.
 _HIDDEN = str.maketrans("%;'", "\ue025\ue03b\ue027")
 _BACK = {new: old for old, new in _HIDDEN.items()}
 # Dates, fractions, powers, thousands and literals that are left out here.
