@@ -39,7 +39,10 @@ def mail_text(data: bytes, read: Read) -> tuple[str, Properties]:
 
     `read` turns an attachment's bytes and name into text.
     """
-    message = _message(data)
+    return _mail(_message(data), read)
+
+
+def _mail(message: Any, read: Read) -> tuple[str, Properties]:
     try:
         text = tidy("\n\n".join(_parts(message, read)))
     except RecursionError:
@@ -60,8 +63,9 @@ def mailbox_text(data: bytes, read: Read) -> tuple[str, Localizable | None]:
     texts, unread = [], 0
     for each in messages:
         try:
-            text, properties = mail_text(each, read)
-            sender = _header(_message(each), "From")
+            message = _message(each)
+            text, properties = _mail(message, read)
+            sender = _header(message, "From")
         except Exception:  # the standard library's parser has many ways to fail
             unread += 1
             continue
