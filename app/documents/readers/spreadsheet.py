@@ -14,11 +14,15 @@ from decimal import ROUND_HALF_UP, Decimal, localcontext
 from babel.numbers import parse_pattern
 
 from app.documents.readers.archive import RELATIONS, XLSX_BOOK, Archive
-from app.documents.readers.common import UnreadableError, damaged, one_line
+from app.documents.readers.common import UnreadableError, damaged, one_line, unreadable
 from app.documents.readers.grid import Cell as Placed
 from app.documents.readers.grid import table_lines
+from app.documents.readers.opendocument import repetitions
 from dragon.localizable import Localizable, localizable
 
+_TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
+_VALUE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}value-type"
+_MOST_REPEATED = 50_000
 _STYLES = "xl/styles.xml"
 # Those that have a number and no code in the file, ECMA-376 part 1, 18.8.30.
 _BUILT_IN = {
@@ -55,6 +59,8 @@ def sheets_text(data: bytes, kind: str) -> tuple[str, Localizable | None]:
     from python_calamine import CalamineError, CalamineWorkbook
 
     archive = Archive(data, kind)
+    if kind == ".ods":
+        _refuse_repetition(archive)
     try:
         book = CalamineWorkbook.from_filelike(io.BytesIO(data))
         sheets = [book.get_sheet_by_name(name) for name in book.sheet_names]
@@ -77,6 +83,26 @@ def sheets_text(data: bytes, kind: str) -> tuple[str, Localizable | None]:
         count=lacking,
     )
     return "\n\n".join(texts), note if lacking else None
+
+
+def _refuse_repetition(archive: Archive) -> None:
+    """Raises UnreadableError for rows that say to be there very often: a line makes millions.
+
+    Those behind the last one with something in it cost nothing, and are what people have.
+    """
+    repeated = 0
+    for table in archive.xml("content.xml").iter(f"{_TABLE}table"):
+        behind = 0
+        for row in table.iter(f"{_TABLE}table-row"):
+            behind += repetitions(row, f"{_TABLE}number-rows-repeated") - 1
+            if any(cell.get(_VALUE) or len(cell) for cell in row):
+                repeated, behind = repeated + behind, 0
+    if repeated > _MOST_REPEATED:
+        raise unreadable(
+            "file.rows",
+            "The file repeats rows more than {count} times. Save it again without them.",
+            count=_MOST_REPEATED,
+        )
 
 
 def _parts(archive: Archive) -> list[bytes]:

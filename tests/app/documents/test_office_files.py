@@ -197,7 +197,13 @@ async def test_an_entity_brings_in_no_file(tmp_path: Path, content: bytes) -> No
             changed(TEXT, "content.xml", "<office:text", "<text:p>" * 100_000 + "<office:text"),
             "nested too deeply",
         ),
-        ("a", changed(LONG_SHEET, "content.xml", "999999999", "9" * 5000), "This .ods file is"),
+        ("a", LONG_SHEET, "The file repeats rows more than 50000 times."),
+        ("a", changed(LONG_SHEET, "content.xml", "999999999", "9" * 5000), "repeats rows"),
+        (
+            "a",
+            changed(SHEET, "content.xml", "<table:table ", f"<table:table >{BLANK}"),
+            "The file repeats rows",
+        ),
     ],
 )
 async def test_what_cannot_be_read(tmp_path: Path, name: str, content: bytes, message: str) -> None:
