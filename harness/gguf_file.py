@@ -1,6 +1,6 @@
 """Write an exported model as one `.gguf` file, with its tokenizer and chat template:
 
-`python -m harness.gguf_file --model dragon/models/dragon-7m --out dragon-7m.gguf`
+`python -m harness.gguf_file --model harness/models/dragon-7m --out dragon-7m.gguf`
 """
 
 from __future__ import annotations

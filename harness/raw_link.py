@@ -12,11 +12,11 @@ from websockets.sync.client import ClientConnection, connect
 
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.link import control, registry
-from dragon.models import EMBEDDED_MODEL
 from dragon.retrieval import relevance
 from dragon.retrieval.embedder import PACKAGED_WEIGHTS_SHA256
 from dragon.retrieval.judge import Judge
 from dragon.sampling.params import Mode, Sampling
+from harness.models import SMALL_MODEL
 from harness.services import KEY
 
 QUESTION = "What is the capital of Kenya?"
@@ -26,7 +26,7 @@ WAIT_S = 60
 @cache
 def tokenizer() -> Tokenizer:
     """The embedded model's tokenizer."""
-    return Tokenizer.load(EMBEDDED_MODEL)
+    return Tokenizer.load(SMALL_MODEL)
 
 
 @cache

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import httpx
 
-from dragon.models import EMBEDDED_MODEL as EMBEDDED_MODEL
 from dragon.protocol.aggregator_policy import Schedule
 from harness import warm
+from harness.models import SMALL_MODEL
 
 ROOT = warm.ROOT
 DEMO_CORPUS = ROOT / "peer" / "corpus" / "demo_corpus.tsv"
@@ -143,7 +143,7 @@ AS_INSTALLED = {"DRAGON_CLOUD": "when_needed", "DRAGON_LEAST_CLOUD_WEIGHT": "0.1
 _BOTH_SIDES = {
     "DRAGON_CLOUD": "always",
     "DRAGON_LEAST_CLOUD_WEIGHT": "0",
-    "DRAGON_MODEL": str(EMBEDDED_MODEL),
+    "DRAGON_MODEL": str(SMALL_MODEL),
 }
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from app import owners
-from dragon.models import EMBEDDED_MODEL
 from harness import gguf_file, services
+from harness.models import SMALL_MODEL
 
 # Parts of the device that are tested by themselves act for its own key, as requests with it do.
 owners.act_as(owners.DEVICE)
@@ -27,8 +27,8 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def embedded_gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The embedded model as a `.gguf` file."""
-    path = tmp_path_factory.mktemp("gguf") / f"{EMBEDDED_MODEL.name}.gguf"
-    gguf_file.write(EMBEDDED_MODEL, path)
+    path = tmp_path_factory.mktemp("gguf") / f"{SMALL_MODEL.name}.gguf"
+    gguf_file.write(SMALL_MODEL, path)
     return path
 
 

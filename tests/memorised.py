@@ -15,7 +15,7 @@ from torch.optim.lr_scheduler import OneCycleLR
 from transformers import AutoModelForCausalLM, Qwen2Config
 
 from dragon.inference.tokenizer import Tokenizer
-from dragon.models import EMBEDDED_MODEL
+from harness.models import SMALL_MODEL
 from tests.templates import QWEN_TOOLS
 
 _CONTEXT = 2048
@@ -34,7 +34,7 @@ def save(directory: Path, text: str, seed: int = 0) -> Path:
     not have to be long in training. A prompt in the text's own words may still confuse it.
     """
     torch.manual_seed(seed)
-    answer = Tokenizer.load(EMBEDDED_MODEL).encode(text)
+    answer = Tokenizer.load(SMALL_MODEL).encode(text)
     sequence = torch.tensor([_ASSISTANT, *answer, _END])
     known, targets = torch.unique(sequence[1:], return_inverse=True)
     targets = targets.expand(_BATCH, -1)
@@ -70,7 +70,7 @@ def save(directory: Path, text: str, seed: int = 0) -> Path:
         network.lm_head.weight.zero_()
         network.lm_head.weight[known] = 4 * rows  # as sharp as a text known by heart is
     network.save_pretrained(directory)
-    for file in EMBEDDED_MODEL.glob("tokenizer*"):
+    for file in SMALL_MODEL.glob("tokenizer*"):
         shutil.copy(file, directory)
     return directory
 

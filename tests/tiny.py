@@ -14,7 +14,7 @@ from transformers import (
     Qwen2Config,
 )
 
-from dragon.models import EMBEDDED_MODEL
+from harness.models import SMALL_MODEL
 
 VOCABULARY = 8192
 CONTEXT = 512
@@ -58,6 +58,6 @@ def save(
         network.get_output_embeddings().weight.mul_(12.0)
         network.get_output_embeddings().weight[3] = 0.0
     network.save_pretrained(directory)
-    for file in EMBEDDED_MODEL.glob("tokenizer*"):
+    for file in SMALL_MODEL.glob("tokenizer*"):
         shutil.copy(file, directory)
     return directory

@@ -36,7 +36,8 @@ from dragon.inference.decoder import Decoder
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Tokenizer
 from harness import gguf_file, services
-from harness.services import EMBEDDED_MODEL, Service, Setup
+from harness.models import SMALL_MODEL
+from harness.services import Service, Setup
 
 Report = dict[str, Any]
 Seconds = tuple[float, float]
@@ -81,8 +82,8 @@ def make_model(folder: Path) -> Path:
     with torch.no_grad():
         network.get_output_embeddings().weight.mul_(_SHARPNESS)
     network.half().save_pretrained(path)
-    shutil.copy(EMBEDDED_MODEL / "tokenizer_config.json", path)
-    tokenizer = json.loads((EMBEDDED_MODEL / "tokenizer.json").read_text(encoding="utf-8"))
+    shutil.copy(SMALL_MODEL / "tokenizer_config.json", path)
+    tokenizer = json.loads((SMALL_MODEL / "tokenizer.json").read_text(encoding="utf-8"))
     vocab = tokenizer["model"]["vocab"]
     vocab |= {f"filler{number}": number for number in range(8192, _VOCABULARY)}
     (path / "tokenizer.json").write_text(json.dumps(tokenizer))

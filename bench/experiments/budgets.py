@@ -40,7 +40,7 @@ from dragon.sampling.accountant import Budget
 from dragon.sampling.bounded import Bounded, bare_of, bounded
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
-from harness.services import EMBEDDED_MODEL
+from harness.models import SMALL_MODEL
 
 TOKENS = 64
 _ANY = 1e-3
@@ -149,7 +149,7 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=2, help="a side")
     parser.add_argument("--windows", type=int, default=32)
     parser.add_argument("--window", type=int, default=512, help="tokens a window")
-    parser.add_argument("--model", default=EMBEDDED_MODEL, help="a directory or hub name")
+    parser.add_argument("--model", default=SMALL_MODEL, help="a directory or hub name")
     options = parser.parse_args()
     torch.set_num_threads(1)
     rows = run(options)

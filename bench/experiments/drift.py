@@ -25,9 +25,10 @@ from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
 from dragon.sampling.params import Sampling
 from harness import reference, services
+from harness.models import SMALL_MODEL
 from harness.network_emulator import Network, relay
 from harness.reference import Passage
-from harness.services import EMBEDDED_MODEL, Service, Setup
+from harness.services import Service, Setup
 from harness.two_sided import QUESTIONS, Question, read, upload_notes
 
 
@@ -60,7 +61,7 @@ async def ask_all(
 
     async def one(question: Question, seed: int) -> tuple[Question, int, dict[str, Any]]:
         body = {
-            "model": EMBEDDED_MODEL.name,
+            "model": SMALL_MODEL.name,
             "messages": [{"role": "user", "content": question.text}],
             "seed": seed,
             "max_tokens": tokens,
@@ -79,8 +80,8 @@ async def ask_all(
 def compare(case: Case, answers: Answers, tokens: int) -> dict[str, Any]:
     """Count the tokens up to the first difference of each answer that was joint throughout."""
     torch.set_num_threads(1)
-    tokenizer = Tokenizer.load(EMBEDDED_MODEL)
-    model = LanguageModel.load(EMBEDDED_MODEL, tokenizer.vocab_size, dtype=case.dtype)
+    tokenizer = Tokenizer.load(SMALL_MODEL)
+    model = LanguageModel.load(SMALL_MODEL, tokenizer.vocab_size, dtype=case.dtype)
     compared = changed = skipped = 0
     for question, seed, reply in answers:
         own = reply["dragon"]["choices"][0]

@@ -23,7 +23,7 @@ from bench.lib.distributions import Pair
 from dragon.sampling import mixture
 from dragon.sampling.noise import Ids
 from dragon.sampling.params import Sampling
-from harness.services import EMBEDDED_MODEL
+from harness.models import SMALL_MODEL
 
 _NOISE_RUNS = 500
 _NOTES = """`tv` is the distance of the frequencies from the mixture, `noise` the mean and
@@ -158,8 +158,8 @@ def spread(pairs: Sequence[Pair], count: int) -> list[Pair]:
 def run(options: argparse.Namespace) -> list[Row]:
     """Rows of pairs between alike and far apart."""
     torch.set_num_threads(1)
-    queries = workload.build(options, EMBEDDED_MODEL)
-    pairs = distributions.collect(queries, EMBEDDED_MODEL, options.tokens)
+    queries = workload.build(options, SMALL_MODEL)
+    pairs = distributions.collect(queries, SMALL_MODEL, options.tokens)
     chosen = spread(pairs, options.pairs)
     return [row for n, pair in enumerate(chosen) for row in measure(n, pair, options.draws)]
 

@@ -32,7 +32,8 @@ import httpx
 
 from bench.lib import report
 from harness import services
-from harness.services import EMBEDDED_MODEL, Floor, Service, Setup
+from harness.models import SMALL_MODEL
+from harness.services import Floor, Service, Setup
 
 _HUNG_S = 60.0
 _BEGINNINGS = ("The capital of Kenya is", "Penicillin was discovered by", "The sky is blue because")
@@ -138,7 +139,7 @@ def _client(device: Service) -> httpx.AsyncClient:
 async def _asked(client: httpx.AsyncClient, number: int, tokens: int) -> Answer:
     """A text continued; its number says which, and by which seed."""
     body = {
-        "model": EMBEDDED_MODEL.name,
+        "model": SMALL_MODEL.name,
         "prompt": _BEGINNINGS[number % len(_BEGINNINGS)],
         "seed": number,
         "max_tokens": tokens,

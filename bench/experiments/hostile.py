@@ -32,7 +32,8 @@ from dragon.inference.tokenizer import Tokenizer
 from harness import services, two_sided
 from harness.faults.disturbances import Behaviour
 from harness.faults.hostile_peer import HostilePeer, hostile_peer
-from harness.services import EMBEDDED_MODEL, Service, Setup
+from harness.models import SMALL_MODEL
+from harness.services import Service, Setup
 
 PLACES = ("cabin", "boat house", "office", "garage", "allotment", "workshop")
 THINGS = ("wifi password", "alarm code", "gate code", "safe combination")
@@ -125,7 +126,7 @@ class Attack:
         sampling, dragon = SYSTEMS[system]
         roles = ("user", "assistant")
         messages = [{"role": roles[n % 2], "content": text} for n, text in enumerate(texts)]
-        body = {"model": EMBEDDED_MODEL.name, "messages": messages, "max_tokens": 48}
+        body = {"model": SMALL_MODEL.name, "messages": messages, "max_tokens": 48}
         url = f"{self.device.url}/v1/chat/completions"
         body |= {**sampling, "dragon": dragon}
         reply = httpx.post(url, headers=self.device.headers, json=body, timeout=120)
@@ -144,7 +145,7 @@ def attack(folder: Path) -> Iterator[Attack]:
         "DRAGON_PASSAGE_EPSILON": "1e9",
     }  # the budget is no question here
     setup = Setup(folder, env)
-    peer = HostilePeer(Tokenizer.load(EMBEDDED_MODEL), Behaviour.STEER)
+    peer = HostilePeer(Tokenizer.load(SMALL_MODEL), Behaviour.STEER)
     with hostile_peer(peer), services.device(setup, peer.port) as device:
         two_sided.upload(device, [note.text for note in every])
         services.wait_joint(device)

@@ -28,8 +28,9 @@ from bench.simulation.replay import simulated_ms, written_ms
 from dragon.protocol.aggregator_policy import Schedule
 from harness import fixed_documents, services
 from harness.fixed_documents import Query
+from harness.models import SMALL_MODEL
 from harness.network_emulator import Jitter, Network, Relay, read_trace, relay
-from harness.services import EMBEDDED_MODEL, Floor, Service, Setup
+from harness.services import Floor, Service, Setup
 
 MODES = (
     "local,context,sequencewise,tokenwise,exchange,speculative,speculative:paper,"
@@ -168,7 +169,7 @@ def networks(options: argparse.Namespace) -> Iterator[tuple[str, float, Network]
 
 def run(options: argparse.Namespace) -> list[Row]:
     """All rows, in the order of the options."""
-    model = options.model or str(EMBEDDED_MODEL)
+    model = options.model or str(SMALL_MODEL)
     queries = workload.build(options, model)
     return [
         row

@@ -31,7 +31,7 @@ from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import cut
 from harness import gguf_file
 from harness.llama_server import serving
-from harness.services import EMBEDDED_MODEL
+from harness.models import SMALL_MODEL
 
 LIKELIEST = (5, 20, 100, 256)
 _SEEDS = 20
@@ -98,13 +98,13 @@ def kept(name: str, pairs: Sequence[Pair]) -> list[Row]:
 
 def corrections(count: int) -> list[Row]:
     """Rows for a server that has ended its stream when it is corrected, and one that writes."""
-    tokenizer = Tokenizer.load(EMBEDDED_MODEL)
+    tokenizer = Tokenizer.load(SMALL_MODEL)
     text = tokenizer.encode(
         "The lighthouse of Askham was built in 1848 by a company of Leith. " * 20
     )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.gguf"
-        gguf_file.write(EMBEDDED_MODEL, path)
+        gguf_file.write(SMALL_MODEL, path)
         with serving(path, Path(folder) / "log") as server:
             model = ModelServer(server.url, tokenizer)
             token = _token_ms(model, text)
@@ -153,12 +153,12 @@ def run(options: argparse.Namespace) -> list[Row]:
     torch.set_num_threads(1)
     kinds = {
         "questions": questions(options.prompts),
-        "prompts": workload.build(options, EMBEDDED_MODEL),
+        "prompts": workload.build(options, SMALL_MODEL),
     }
     return [
         row
         for name, queries in kinds.items()
-        for row in kept(name, distributions.collect(queries, EMBEDDED_MODEL, options.tokens))
+        for row in kept(name, distributions.collect(queries, SMALL_MODEL, options.tokens))
     ]
 
 

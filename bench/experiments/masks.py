@@ -31,7 +31,7 @@ from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Tokenizer
 from dragon.protocol.messages import Work
 from dragon.sampling.params import Sampling
-from harness.services import EMBEDDED_MODEL
+from harness.models import SMALL_MODEL
 
 _FIRST_MADE_UP = 8192
 _CONTEXT_TOKENS = 64
@@ -126,7 +126,7 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as directory:
         large = make_model(Path(directory))
         make_words(large)
-        return [measure(folder, options) for folder in (EMBEDDED_MODEL, large)]
+        return [measure(folder, options) for folder in (SMALL_MODEL, large)]
 
 
 def main() -> None:

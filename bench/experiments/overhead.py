@@ -32,7 +32,7 @@ from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import cut
 from dragon.sampling.role import Role
-from harness.services import EMBEDDED_MODEL
+from harness.models import SMALL_MODEL
 
 _VOCABULARY = wire.VOCABULARIES[0]
 Row = dict[str, Any]
@@ -58,7 +58,7 @@ def frame(side: Side) -> registry.Frame:
 
 def dispatched(times: int) -> list[float]:
     """Milliseconds from the event loop to the engine's thread and back."""
-    engine = Engine(LanguageModel.load(EMBEDDED_MODEL, _VOCABULARY))
+    engine = Engine(LanguageModel.load(SMALL_MODEL, _VOCABULARY))
     taken = asyncio.run(_dispatch(engine, times))
     engine.stop()
     return taken
@@ -111,14 +111,14 @@ def run(options: argparse.Namespace) -> list[Row]:
     torch.set_num_threads(1)
     kinds = {
         "questions": wire.questions(options.prompts),
-        "prompts": workload.build(options, EMBEDDED_MODEL),
+        "prompts": workload.build(options, SMALL_MODEL),
     }
     dispatch = dispatched(500)
     return [
         row
         for name, queries in kinds.items()
         for row in measure(
-            name, distributions.collect(queries, EMBEDDED_MODEL, options.tokens), dispatch
+            name, distributions.collect(queries, SMALL_MODEL, options.tokens), dispatch
         )
     ]
 

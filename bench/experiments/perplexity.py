@@ -40,7 +40,7 @@ from dragon.inference.weighting import Rescoring
 from dragon.retrieval.embedder import Embedder, TextEmbedder
 from dragon.retrieval.relevance import SLOPE, relevance
 from dragon.retrieval.rescoring import rescoring
-from harness.services import EMBEDDED_MODEL
+from harness.models import SMALL_MODEL
 
 PASSAGE_TOKENS = 64
 CENTRALISED = ("CRCG/device", "CRCG/cloud", "DRCG/Text", "DRCG/KV")
@@ -184,7 +184,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--documents", type=numbers, default=[0, 1, 2, 4, 8, 16], help="a side")
     made.add_argument("--windows", type=int, default=32)
     made.add_argument("--window", type=int, default=512, help="tokens a window")
-    made.add_argument("--model", default=EMBEDDED_MODEL, help="a directory or hub name")
+    made.add_argument("--model", default=SMALL_MODEL, help="a directory or hub name")
     made.add_argument("--slope", type=float, default=SLOPE, help="nats a unit of cosine")
     made.add_argument("--rescore-every", type=int, default=0, help="tokens; 0: not measured")
     return made

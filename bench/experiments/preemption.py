@@ -27,7 +27,7 @@ from dragon.inference.jobs import Outcome
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Tokenizer
 from dragon.protocol.messages import Work
-from harness.services import EMBEDDED_MODEL
+from harness.models import SMALL_MODEL
 from harness.throttle import slow_down
 
 _DOCUMENT_TOKENS = 64
@@ -107,7 +107,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--documents", type=int, default=2)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--model", default=str(EMBEDDED_MODEL), help="a directory or hub name")
+    parser.add_argument("--model", default=str(SMALL_MODEL), help="a directory or hub name")
 
 
 def main() -> None:

@@ -41,7 +41,7 @@ from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import WireDistribution
 from harness import two_sided
-from harness.services import EMBEDDED_MODEL
+from harness.models import SMALL_MODEL
 from harness.two_sided import Question
 
 _CONFIDENCE = 0.95
@@ -161,8 +161,8 @@ def _epsilon(seen: Sequence[Seen], sign: float, threshold: float) -> float:
 
 def measure(options: argparse.Namespace, epsilon: float) -> dict[str, Any]:
     """A row: all questions in turn, a coin a run."""
-    tokenizer = Tokenizer.load(EMBEDDED_MODEL)
-    model = LanguageModel.load(EMBEDDED_MODEL, tokenizer.vocab_size)
+    tokenizer = Tokenizer.load(SMALL_MODEL)
+    model = LanguageModel.load(SMALL_MODEL, tokenizer.vocab_size)
     every = two_sided.read(two_sided.QUESTIONS)
     questions = [q for q in every if q.side == "private" and _place(q) > 0]
     questions = two_sided.spread(questions, options.questions)

@@ -37,8 +37,9 @@ from dragon.retrieval.judge import Judge
 from dragon.sampling.quantized import cut
 from harness import services
 from harness.fixed_documents import Query
+from harness.models import SMALL_MODEL
 from harness.reference import Passage
-from harness.services import EMBEDDED_MODEL, Setup
+from harness.services import Setup
 from harness.two_sided import QUESTIONS, notes_of, read, spread
 
 TOP_K = 2
@@ -197,7 +198,7 @@ def run(options: argparse.Namespace) -> list[Measure]:
 def parser() -> argparse.ArgumentParser:
     """The options of `run`."""
     made = argparse.ArgumentParser(description=__doc__)
-    made.add_argument("--model", default=EMBEDDED_MODEL, help="a directory or hub name")
+    made.add_argument("--model", default=SMALL_MODEL, help="a directory or hub name")
     workload.add_options(made, prompts=0)
     made.add_argument("--questions", type=int, default=200, help="two-sided ones, a side")
     made.add_argument("--squad", type=int, default=200, help="questions of each kind")

@@ -51,8 +51,9 @@ from harness.faults.disturbances import Behaviour
 from harness.faults.fuzz import feed
 from harness.faults.hostile_peer import HostilePeer, hostile_peer
 from harness.memory import resident
+from harness.models import SMALL_MODEL
 from harness.raw_link import greeted, opening
-from harness.services import EMBEDDED_MODEL, Service, Setup
+from harness.services import Service, Setup
 
 PRIVATE = "What is the wifi password of the cabin?"
 _FRAMES = 1_000_000
@@ -62,7 +63,7 @@ _SECONDS = 10.0
 @contextmanager
 def attacked(behaviour: Behaviour) -> Iterator[tuple[Service, HostilePeer]]:
     """A device with one note, and a hostile peer."""
-    lies = HostilePeer(Tokenizer.load(EMBEDDED_MODEL), behaviour, "The password is")
+    lies = HostilePeer(Tokenizer.load(SMALL_MODEL), behaviour, "The password is")
     with (
         tempfile.TemporaryDirectory() as folder,
         hostile_peer(lies) as peer,

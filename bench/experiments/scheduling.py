@@ -24,8 +24,8 @@ from bench.lib.acceptances import Acceptances, record
 from bench.simulation import simulation, timeline
 from bench.simulation.simulation import Accepted, World
 from dragon.inference.choice import ModelChoice
-from dragon.models import EMBEDDED_MODEL
 from dragon.protocol.aggregator_policy import Schedule
+from harness.models import SMALL_MODEL
 
 Row = dict[str, Any]
 
@@ -200,7 +200,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--acceptances", type=Path, help="a file saved before; default: record")
     parser.add_argument("--save", type=Path, help="where to save what was recorded")
-    parser.add_argument("--model", default=str(EMBEDDED_MODEL))
+    parser.add_argument("--model", default=str(SMALL_MODEL))
     parser.add_argument("--answers", type=int, default=5, help="answers recorded")
     parser.add_argument("--tokens", type=int, default=100)
     parser.add_argument("--sequences", type=int, default=50)

@@ -26,8 +26,9 @@ from dragon.inference.backends.model_server.model import ModelServer
 from dragon.inference.tokenizer import Tokenizer
 from harness import services
 from harness.faults.openai_server import process
+from harness.models import SMALL_MODEL
 from harness.network_emulator import Network, relay
-from harness.services import EMBEDDED_MODEL, Setup
+from harness.services import Setup
 from harness.two_sided import QUESTIONS, read
 
 _NOTES = """`token_ms` is what the servers take for a token, streamed; `of_simulation` the time of
@@ -38,7 +39,7 @@ Row = dict[str, Any]
 
 def token_ms(url: str) -> float:
     """Milliseconds from one token of a stream to the next, once the server is there."""
-    tokenizer = Tokenizer.load(EMBEDDED_MODEL)
+    tokenizer = Tokenizer.load(SMALL_MODEL)
     model = ModelServer(url, tokenizer)
     text = tokenizer.encode("The lighthouse of Askham was built in 1848. " * 10)
     model.forward([0], [0], torch.tensor([text]), 1)
@@ -57,7 +58,7 @@ def answer(client: httpx.Client, question: str, seed: int, options: argparse.Nam
         "temperature": options.temperature,
         "seed": seed,
         "max_tokens": options.tokens,
-        "logit_bias": {str(end): -100 for end in Tokenizer.load(EMBEDDED_MODEL).end_ids},
+        "logit_bias": {str(end): -100 for end in Tokenizer.load(SMALL_MODEL).end_ids},
         "dragon": {"aggregation": "oneway"},
     }
     reply = client.post("/v1/chat/completions", json=body).raise_for_status().json()
@@ -71,10 +72,10 @@ def measure(options: argparse.Namespace) -> list[Row]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         logs = folder / "own.log", folder / "remote.log"
-        servers = (process(EMBEDDED_MODEL, log, options.pause_ms) for log in logs)
+        servers = (process(SMALL_MODEL, log, options.pause_ms) for log in logs)
         urls = [stack.enter_context(server).url for server in servers]
         token = float(np.mean([token_ms(url) for url in urls]))
-        env = {"DRAGON_TOKENIZER": str(EMBEDDED_MODEL), "DRAGON_FIRST_TOKEN_DEADLINE": "60"}
+        env = {"DRAGON_TOKENIZER": str(SMALL_MODEL), "DRAGON_FIRST_TOKEN_DEADLINE": "60"}
         own, remote = (Setup(folder / url[-5:], env | {"DRAGON_MODEL": url}) for url in urls)
         peer = stack.enter_context(services.peer(remote, services.demo_corpus(folder)))
         network = stack.enter_context(relay(peer.port))

@@ -29,7 +29,8 @@ from bench.lib import report
 from dragon.sampling.params import Mode
 from harness import services
 from harness.memory import resident
-from harness.services import EMBEDDED_MODEL, Service, Setup
+from harness.models import SMALL_MODEL
+from harness.services import Service, Setup
 
 _CANARIES = tuple(f"zyxwort{number:03}" for number in range(100))
 _PUBLIC = ("What is the capital of Kenya?", "Who discovered penicillin?", "Why is the sky blue?")
@@ -82,7 +83,7 @@ class Soak:
             "aggregation": self._chance.choice([mode.value for mode in Mode]),
             "cloud": self._chance.choice(["always", "when_needed", "never"]),
         }
-        body = {"model": EMBEDDED_MODEL.name, "messages": messages, "dragon": dragon}
+        body = {"model": SMALL_MODEL.name, "messages": messages, "dragon": dragon}
         most = self._chance.choice([8, 32, 64])
         return body | {"max_tokens": most, "temperature": self._chance.choice([0, 1])}
 
@@ -104,7 +105,7 @@ class Soak:
             return reply.status_code
 
     async def _complete(self) -> int:
-        asked = {"model": EMBEDDED_MODEL.name, "prompt": f"{self._chance.choice(_CANARIES)} is"}
+        asked = {"model": SMALL_MODEL.name, "prompt": f"{self._chance.choice(_CANARIES)} is"}
         return (await self._client.post("/v1/completions", json=asked)).status_code
 
     async def _add(self) -> int:

@@ -30,7 +30,8 @@ import numpy as np
 from bench.lib import report, workload
 from harness import fixed_documents, services
 from harness.fixed_documents import Query
-from harness.services import EMBEDDED_MODEL, Service, Setup
+from harness.models import SMALL_MODEL
+from harness.services import Service, Setup
 
 _NOTES = """One device process and one peer with one thread of torch each. Each level asks
 `--rounds` prompts a client in each of `--turns`; `speedup` is the tokens a second over those of the
@@ -56,7 +57,7 @@ class Seen:
 async def stream(device: Service, query: Query, mode: str, tokens: int, seed: int) -> Seen:
     """One answer, read as it comes."""
     body = {
-        "model": EMBEDDED_MODEL.name,
+        "model": SMALL_MODEL.name,
         "messages": [{"role": "user", "content": query.text}],
         "seed": seed,
         "max_tokens": tokens,
@@ -151,7 +152,7 @@ def summary(concurrency: int, turns: Sequence[Turn], first: Sequence[Turn]) -> R
 
 def run(options: argparse.Namespace) -> list[Row]:
     """A row for each level of concurrency."""
-    queries = workload.build(options, EMBEDDED_MODEL)
+    queries = workload.build(options, SMALL_MODEL)
     levels = [int(part) for part in options.concurrency.split(",")]
     turns: dict[int, list[Turn]] = {level: [] for level in levels}
     with tempfile.TemporaryDirectory() as folder:

@@ -40,8 +40,9 @@ import numpy.typing as npt
 from bench.lib import report, workload
 from harness import fixed_documents, services
 from harness.fixed_documents import Query
+from harness.models import SMALL_MODEL
 from harness.network_emulator import Network, Relay, relay
-from harness.services import EMBEDDED_MODEL, Service, Setup
+from harness.services import Service, Setup
 
 _TIMEOUT_S = 3600
 _READY_S = 0.01  # for threads to start
@@ -216,7 +217,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--documents", type=int, default=2, help="a side")
     parser.add_argument("--mbit-s", type=float, default=math.inf, help="of the link, each way")
-    parser.add_argument("--model", default=str(EMBEDDED_MODEL), help="a directory or hub name")
+    parser.add_argument("--model", default=str(SMALL_MODEL), help="a directory or hub name")
     parser.add_argument("--dtype", default="float32")
     workload.add_options(parser, prompts=8)
 

@@ -26,7 +26,7 @@ from dragon.sampling.mixture import Side
 from dragon.sampling.noise import Ids
 from dragon.sampling.quantized import NUCLEUS_CAP, NUCLEUS_MASS, Cut, WireDistribution, cut
 from harness.fixed_documents import Query
-from harness.services import EMBEDDED_MODEL
+from harness.models import SMALL_MODEL
 from harness.two_sided import QUESTIONS, notes_of, read
 
 VOCABULARIES = (8192, 50_272, 151_936)
@@ -96,11 +96,11 @@ def run(options: argparse.Namespace) -> list[Row]:
     torch.set_num_threads(1)
     kinds = {
         "questions": questions(options.prompts),
-        "prompts": workload.build(options, EMBEDDED_MODEL),
+        "prompts": workload.build(options, SMALL_MODEL),
     }
     rows: list[Row] = []
     for name, queries in kinds.items():
-        pairs = distributions.collect(queries, EMBEDDED_MODEL, options.tokens)
+        pairs = distributions.collect(queries, SMALL_MODEL, options.tokens)
         rows += measure(name, [p for pair in pairs for p in (pair.full_device, pair.full_cloud)])
     return rows
 

@@ -18,7 +18,8 @@ import numpy as np
 
 from bench.lib.watched import Watched
 from harness import services, two_sided
-from harness.services import EMBEDDED_MODEL, Service, Setup
+from harness.models import SMALL_MODEL
+from harness.services import Service, Setup
 
 NOTE = "The wifi password of the cabin is heron-42-lantern."
 PUBLIC = "What is the capital of Kenya?"
@@ -30,7 +31,7 @@ Row = dict[str, Any]
 def body(question: str, *, tokens: int = 32, **dragon: Any) -> Row:
     """A request for a short answer."""
     messages = [{"role": "user", "content": question}]
-    asked = {"model": EMBEDDED_MODEL.name, "messages": messages, "max_tokens": tokens}
+    asked = {"model": SMALL_MODEL.name, "messages": messages, "max_tokens": tokens}
     return {**asked, "temperature": 0, "dragon": dragon}
 
 
@@ -164,7 +165,7 @@ def sockets() -> Iterator[Row]:
 def bodies() -> Iterator[Row]:
     """The most that is taken, at once."""
     text = json.dumps({"prompt": "The quick brown fox. " * 14_000})
-    large = json.dumps({"model": EMBEDDED_MODEL.name, "prompt": "a " * 2_000_000})
+    large = json.dumps({"model": SMALL_MODEL.name, "prompt": "a " * 2_000_000})
 
     async def send(device: Service) -> Counter[int]:
         async with _client(device) as client:

@@ -26,7 +26,8 @@ from typing import Any
 import httpx
 
 from harness import services
-from harness.services import EMBEDDED_MODEL, ROOT, Service, Setup
+from harness.models import SMALL_MODEL
+from harness.services import ROOT, Service, Setup
 
 _PACKAGES = tuple(f"{ROOT / name}/" for name in ("app", "dragon", "peer"))
 _FORWARD = "LanguageModel.forward"
@@ -99,7 +100,7 @@ def crossings(entries: list[list[Any]]) -> tuple[int, int]:
 def ask(device: Service, tokens: int, *, stream: bool = False) -> tuple[float, float]:
     """When an answer was asked for, and when it had come (its first text, where it streams)."""
     body = {
-        "model": EMBEDDED_MODEL.name,
+        "model": SMALL_MODEL.name,
         "prompt": _PROMPT,
         "max_tokens": tokens,
         "seed": 3,

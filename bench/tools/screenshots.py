@@ -22,8 +22,8 @@ from PIL import Image
 from playwright.sync_api import Browser, FilePayload, Page, ViewportSize, expect, sync_playwright
 
 from bench.lib.pictures import in_few_colours, side_by_side
-from dragon.models import EMBEDDED_MODEL
 from harness import gguf_file, services
+from harness.models import SMALL_MODEL
 from harness.network_emulator import Network, relay
 from harness.services import KEY, Floor, Service, Setup
 
@@ -334,7 +334,7 @@ def around(tour: Tour) -> None:
 
 def choosing(tour: Tour) -> None:
     """Another model waits for a restart, and is given up again."""
-    for name, waits in ("small", True), (EMBEDDED_MODEL.name, False):
+    for name, waits in ("small", True), (SMALL_MODEL.name, False):
         tour.sidebar()
         tour.press("open-settings")
         tour.page.locator(f"[data-name='{name}']").get_by_test_id("use-model").click()
@@ -384,7 +384,7 @@ def main() -> None:
                 data = Path(folder)
                 home = data / "home"
                 (home / "models").mkdir(parents=True)
-                gguf_file.write(EMBEDDED_MODEL, home / "models" / "small.gguf")
+                gguf_file.write(SMALL_MODEL, home / "models" / "small.gguf")
                 env = {**services.AS_INSTALLED, "HOME": str(home)}
                 setup = Setup(data, env, FLOOR, FLOOR)
                 with (

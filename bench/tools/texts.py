@@ -21,7 +21,8 @@ import httpx
 
 from dragon.sampling.params import Mode
 from harness import services, two_sided
-from harness.services import EMBEDDED_MODEL, Service, Setup
+from harness.models import SMALL_MODEL
+from harness.services import Service, Setup
 
 TABLE = Path(__file__).with_name("texts.jsonl")
 _QUESTIONS = (0, 1, 20, 21)  # two that a private note answers, two that the public corpus does
@@ -47,7 +48,7 @@ _TOKENS = 32
 
 def _body(asked: dict[str, Any], mode: Mode, temperature: float, **more: Any) -> dict[str, Any]:
     return {
-        "model": EMBEDDED_MODEL.name,
+        "model": SMALL_MODEL.name,
         **asked,
         "temperature": temperature,
         "seed": _SEED,

@@ -22,4 +22,3 @@ def _packaged() -> Path:
 
 
 EMBEDDED_WRITER = _packaged()
-EMBEDDED_MODEL = _FOLDER / "dragon-7m"

@@ -36,7 +36,7 @@ from app.storage.purge import Purge
 from cli.server import server
 from dragon.inference.estimates import DecodeDelay, LinkMeter, Pace
 from dragon.inference.tokenizer import Tokenizer
-from dragon.models import EMBEDDED_MODEL
+from harness.models import SMALL_MODEL
 from tests.app.stores import opened
 from tests.fakes import FakeDocuments, FakeGeneration
 from tests.samples import embedder, judge
@@ -46,7 +46,7 @@ KEY = "test-key"
 
 @pytest.fixture(scope="session")
 def tokenizer() -> Tokenizer:
-    return Tokenizer.load(EMBEDDED_MODEL)
+    return Tokenizer.load(SMALL_MODEL)
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def generation(tokenizer: Tokenizer) -> FakeGeneration:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return Settings(_env_file=None, data_dir=tmp_path, api_key=KEY, model=str(EMBEDDED_MODEL))
+    return Settings(_env_file=None, data_dir=tmp_path, api_key=KEY, model=str(SMALL_MODEL))
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from app.greedy import written
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.engine import Engine
 from dragon.inference.tokenizer import Message, Tokenizer
-from dragon.models import EMBEDDED_MODEL
+from harness.models import SMALL_MODEL
 from tests import tiny
 
 LIMIT = 12
@@ -33,7 +33,7 @@ def reference(model: LanguageModel, tokenizer: Tokenizer, asked: str) -> list[in
 async def test_it_writes_what_is_likeliest_and_frees_the_engine(
     tmp_path: Path,
 ) -> None:
-    tokenizer = Tokenizer.load(EMBEDDED_MODEL)
+    tokenizer = Tokenizer.load(SMALL_MODEL)
     model = LanguageModel.load(tiny.save(tmp_path), tiny.VOCABULARY)
     expected = reference(model, tokenizer, "What is a lighthouse for?")
     engine = Engine(model)

@@ -10,15 +10,15 @@ from bench.experiments.budgets import TOKENS, Predictor
 from bench.lib.wikitext import Passage, Window
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
-from harness.services import EMBEDDED_MODEL
+from harness.models import SMALL_MODEL
 
 TEXT = "The lighthouse keeper of Arran painted the tower green in the summer of 1931. " * 8
 
 
 def predictor(private: str) -> Predictor:
     """Of a text whose beginning is the query, with this in the device's passage."""
-    tokenizer = Tokenizer.load(EMBEDDED_MODEL)
-    model = LanguageModel.load(EMBEDDED_MODEL, tokenizer.vocab_size)
+    tokenizer = Tokenizer.load(SMALL_MODEL)
+    model = LanguageModel.load(SMALL_MODEL, tokenizer.vocab_size)
     tokens = tokenizer.encode(TEXT)
     window = Window(tuple(tokens[:8]), tuple(tokens[8 : 8 + TOKENS]), (True,) * TOKENS)
 

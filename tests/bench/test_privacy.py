@@ -9,7 +9,7 @@ from bench.experiments.privacy import Seen, Writer, audited
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
 from harness import two_sided
-from harness.services import EMBEDDED_MODEL
+from harness.models import SMALL_MODEL
 
 
 def answers(epsilon: float, runs: int) -> list[Seen]:
@@ -36,8 +36,8 @@ def test_it_proves_nothing_of_a_coin() -> None:
 
 
 def test_a_budget_hides_what_is_seen_without_one() -> None:
-    tokenizer = Tokenizer.load(EMBEDDED_MODEL)
-    model = LanguageModel.load(EMBEDDED_MODEL, tokenizer.vocab_size)
+    tokenizer = Tokenizer.load(SMALL_MODEL)
+    model = LanguageModel.load(SMALL_MODEL, tokenizer.vocab_size)
     question = two_sided.read(two_sided.QUESTIONS)[0]
     writer = Writer(model, tokenizer, question)
     keys = [bytes([number]) * 32 for number in range(20)]

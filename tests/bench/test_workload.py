@@ -14,8 +14,8 @@ from bench.lib import workload
 from bench.lib.workload import WINDOW_TOKENS
 from dragon.inference.tokenizer import Tokenizer
 from harness.fixed_documents import Query
+from harness.models import SMALL_MODEL
 from harness.reference import Passage
-from harness.services import EMBEDDED_MODEL
 from tests.samples import embedder, prose
 
 
@@ -28,7 +28,7 @@ def test_prompts_come_in_order_as_instruction_and_input(tmp_path: Path) -> None:
 
 
 def test_windows_are_parts_of_the_text_with_64_tokens(tmp_path: Path) -> None:
-    tokenizer = Tokenizer.load(EMBEDDED_MODEL)
+    tokenizer = Tokenizer.load(SMALL_MODEL)
     text = prose(400)
     path = tmp_path / "train.txt.xz"
     path.write_bytes(lzma.compress(text.encode()))

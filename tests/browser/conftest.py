@@ -41,8 +41,8 @@ from app.storage.database import connect, database_url, migrate, session_maker
 from app.storage.purge import Purge
 from dragon.inference.estimates import DecodeDelay, LinkMeter, Pace
 from dragon.inference.tokenizer import Tokenizer
-from dragon.models import EMBEDDED_MODEL
 from harness import services
+from harness.models import SMALL_MODEL
 from harness.services import KEY, Floor, Service, Setup
 from tests import memorised, tiny
 from tests.app.conftest import serving
@@ -134,8 +134,8 @@ class Scripted:
 @pytest.fixture(scope="package")
 def scripted_device(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scripted]:
     folder = tmp_path_factory.mktemp("scripted")
-    settings = Settings(_env_file=None, data_dir=folder, api_key=KEY, model=str(EMBEDDED_MODEL))
-    generation = FakeGeneration(Tokenizer.load(EMBEDDED_MODEL), context_length=32_768)
+    settings = Settings(_env_file=None, data_dir=folder, api_key=KEY, model=str(SMALL_MODEL))
+    generation = FakeGeneration(Tokenizer.load(SMALL_MODEL), context_length=32_768)
     migrate(database_url(folder))
     sessions = session_maker(connect(database_url(folder)))
     store = ConversationStore(sessions, Purge(sessions))

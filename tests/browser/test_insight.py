@@ -9,7 +9,7 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-from dragon.models import EMBEDDED_MODEL
+from harness.models import SMALL_MODEL
 from harness.services import Service
 from tests.browser.page import SHADED, ChatPage
 
@@ -48,7 +48,7 @@ def test_words_are_shaded_by_where_they_came_from(chat: ChatPage) -> None:
     assert any("8823" in word for word in shaded["disputed"])
     legend = f"came from one side only ({len(shaded['disputed'])} word"
     expect(panel.get_by_test_id("legend")).to_contain_text(legend)
-    expect(panel.get_by_test_id("answer-model")).to_have_text(f"Model: {EMBEDDED_MODEL.name}")
+    expect(panel.get_by_test_id("answer-model")).to_have_text(f"Model: {SMALL_MODEL.name}")
 
     text = panel.get_by_test_id("who-text")
     box = text.bounding_box()

@@ -17,15 +17,16 @@ from playwright.sync_api import Page, expect
 
 from app.models import servers
 from dragon.inference.choice import ModelChoice
-from dragon.models import EMBEDDED_MODEL, EMBEDDED_WRITER
+from dragon.models import EMBEDDED_WRITER
 from harness.faults.openai_server import Behaviour, Served, serving
+from harness.models import SMALL_MODEL
 from harness.services import KEY, ROOT, free_port
 from tests.browser.conftest import Scripted, signed_in
 
 
 @pytest.fixture
 def served() -> Served:
-    return Served(*ModelChoice(model=str(EMBEDDED_MODEL)).load())
+    return Served(*ModelChoice(model=str(SMALL_MODEL)).load())
 
 
 @pytest.fixture
@@ -69,7 +70,7 @@ def test_a_server_that_wants_a_key_is_given_it_on_the_page(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with serving(served, Behaviour(key="sesame", root=str(EMBEDDED_MODEL))) as url:
+    with serving(served, Behaviour(key="sesame", root=str(SMALL_MODEL))) as url:
         monkeypatch.setattr(servers, "PORTS", {int(url.rpartition(":")[2]): "vLLM"})
         signed_in(page, scripted.url)
         page.get_by_test_id("open-settings").click()

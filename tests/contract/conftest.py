@@ -10,8 +10,8 @@ import torch
 
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
-from dragon.models import EMBEDDED_MODEL
 from harness import services
+from harness.models import SMALL_MODEL
 from harness.network_emulator import Network, Relay, relay
 from harness.services import Service, Setup
 from tests.contract.asking import questions, upload
@@ -58,7 +58,7 @@ def exact(exact_services: Pair) -> Pair:
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    return Tokenizer.load(EMBEDDED_MODEL)
+    return Tokenizer.load(SMALL_MODEL)
 
 
 @pytest.fixture(scope="module")
@@ -66,5 +66,5 @@ def model(tokenizer: Tokenizer) -> Iterator[LanguageModel]:
     """The services' model in this process, with as many threads as they have."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    yield LanguageModel.load(EMBEDDED_MODEL, tokenizer.vocab_size)
+    yield LanguageModel.load(SMALL_MODEL, tokenizer.vocab_size)
     torch.set_num_threads(threads)

@@ -9,9 +9,9 @@ import httpx
 
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control, registry
-from dragon.models import EMBEDDED_MODEL
 from dragon.protocol.messages import Candidate, Correction, Draft, Join
 from dragon.sampling.role import Role
+from harness.models import SMALL_MODEL
 from harness.services import Service
 from harness.wiretap import Tap
 
@@ -23,7 +23,7 @@ class Tapped:
 
     def completed(self, prompt: str, **dragon: Any) -> dict[str, Any]:
         """What the ledger says of the completion of a prompt as it stands."""
-        body = {"model": EMBEDDED_MODEL.name, "prompt": prompt, "max_tokens": 16}
+        body = {"model": SMALL_MODEL.name, "prompt": prompt, "max_tokens": 16}
         url = f"{self.device.url}/v1/completions"
         body |= {"temperature": 1.0, "dragon": dragon}
         reply = httpx.post(url, headers=self.device.headers, json=body, timeout=120)
@@ -73,7 +73,7 @@ class Tapped:
         reply = httpx.post(
             f"{self.device.url}{path}",
             headers=self.device.headers,
-            json={"model": EMBEDDED_MODEL.name, **body},
+            json={"model": SMALL_MODEL.name, **body},
             timeout=120,
         ).raise_for_status()
         self.tap.settle()

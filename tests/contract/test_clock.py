@@ -17,8 +17,9 @@ import pytest
 from app.ledger.verify import verify
 from app.storage import database
 from harness import services
+from harness.models import SMALL_MODEL
 from harness.raw_link import WAIT_S, tokenizer
-from harness.services import EMBEDDED_MODEL, Service, Setup
+from harness.services import Service, Setup
 from tests.contract.asking import upload
 
 pytestmark = pytest.mark.services
@@ -56,7 +57,7 @@ def text(device: Service, clock: Path) -> str:
 def write(device: Service, clock: Path, ahead: float) -> tuple[str, dict[str, Any]]:
     """A text during which the clock is set, and what is said of how it was written."""
     body = {
-        "model": EMBEDDED_MODEL.name,
+        "model": SMALL_MODEL.name,
         "prompt": "The capital of Kenya is",
         "max_tokens": TOKENS,
         "seed": 3,

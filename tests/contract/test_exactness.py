@@ -18,9 +18,9 @@ import torch
 from dragon.inference import grammar
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
-from dragon.models import EMBEDDED_MODEL
 from dragon.sampling.params import Mode, Sampling
 from harness import reference
+from harness.models import SMALL_MODEL
 from harness.network_emulator import Network
 from harness.reference import Passage
 from tests.contract.asking import Ask, Reply, ask_all, questions
@@ -59,14 +59,14 @@ def expected(exact_services: Pair) -> Callable[[Mode], list[str]]:
     coupled = asks(Mode.COUPLED)
     replies = ask_all(exact_services.device, coupled)
     found = {ask.question: reply for ask, reply in zip(coupled, replies, strict=True)}
-    tokenizer = Tokenizer.load(EMBEDDED_MODEL)
+    tokenizer = Tokenizer.load(SMALL_MODEL)
 
     @cache
     def texts(mode: Mode) -> list[str]:
         threads = torch.get_num_threads()
         torch.set_num_threads(1)  # as in the services: a sum's order depends on it
         try:
-            model = LanguageModel.load(EMBEDDED_MODEL, tokenizer.vocab_size)
+            model = LanguageModel.load(SMALL_MODEL, tokenizer.vocab_size)
             return [text_of(model, ask, found[ask.question], mode) for ask in asks(mode)]
         finally:
             torch.set_num_threads(threads)
@@ -138,11 +138,11 @@ def continued(
     plain = [Ask(q.text, mode, 1.0, SEED, TOKENS, raw=True) for q in chosen]
     found = ask_all(pair.device, [replace(ask, mode=Mode.COUPLED) for ask in plain])
     replies = ask_all(pair.device, [replace(ask, more=tuple(given.items())) for ask in plain])
-    tokenizer = Tokenizer.load(EMBEDDED_MODEL)
+    tokenizer = Tokenizer.load(SMALL_MODEL)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        model = LanguageModel.load(EMBEDDED_MODEL, tokenizer.vocab_size)
+        model = LanguageModel.load(SMALL_MODEL, tokenizer.vocab_size)
         for ask, sources, reply in zip(plain, found, replies, strict=True):
             sides = (passages(sources, side) for side in ("private", "public"))
             tokens = reference.write(

@@ -17,12 +17,12 @@ from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder, step
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Message, Tokenizer
-from dragon.models import EMBEDDED_MODEL
 from dragon.protocol.messages import Work
 from dragon.retrieval.prompt_rows import document_row, document_rows, quotes_of
 from dragon.sampling import mixture
 from dragon.sampling.params import Sampling
 from harness import services
+from harness.models import SMALL_MODEL
 from harness.network_emulator import relay
 from harness.reference import Passage
 from harness.services import Setup
@@ -75,14 +75,14 @@ def written(tokenizer: Tokenizer, model: LanguageModel, rows: Sequence[Row]) -> 
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    return Tokenizer.load(EMBEDDED_MODEL)
+    return Tokenizer.load(SMALL_MODEL)
 
 
 @pytest.fixture
 def model(tokenizer: Tokenizer) -> Iterator[LanguageModel]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # as in the services: a sum's order depends on it
-    yield LanguageModel.load(EMBEDDED_MODEL, tokenizer.vocab_size, dtype="bfloat16")
+    yield LanguageModel.load(SMALL_MODEL, tokenizer.vocab_size, dtype="bfloat16")
     torch.set_num_threads(threads)
 
 

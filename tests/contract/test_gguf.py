@@ -11,13 +11,13 @@ import httpx
 import pytest
 
 from dragon.inference.tokenizer import Tokenizer
-from dragon.models import EMBEDDED_MODEL
 from dragon.sampling.params import Mode
 from harness import services
+from harness.models import SMALL_MODEL
 from harness.services import Service, Setup
 from tests.contract.asking import Ask, Reply, ask_all, questions, upload
 
-NAME = EMBEDDED_MODEL.name
+NAME = SMALL_MODEL.name
 ASKS = [
     *(Ask(question.text, "oneway", 0.0, tokens=48) for question in questions()[:4]),
     *(Ask(question.text, "coupled", 0.0, tokens=48) for question in questions()[:4]),
@@ -26,7 +26,7 @@ TORCH, LLAMA = "torch", "llama.cpp"
 
 
 def setup(folder: Path, backend: str, gguf: Path) -> Setup:
-    model = gguf if backend == LLAMA else EMBEDDED_MODEL
+    model = gguf if backend == LLAMA else SMALL_MODEL
     return Setup(folder, {"DRAGON_MODEL": str(model), "DRAGON_FIRST_TOKEN_DEADLINE": "60"})
 
 
@@ -136,7 +136,7 @@ def test_biases_and_penalties_act_on_what_is_not_likely(device: Service) -> None
             for more in ((), (("logit_bias", {"300": 100.0}),), (("repetition_penalty", 1.9),))
         ],
     )
-    said = Tokenizer.load(EMBEDDED_MODEL).decode([300] * 8)
+    said = Tokenizer.load(SMALL_MODEL).decode([300] * 8)
     assert biased.text == said
     assert penalised.text != plain.text
 

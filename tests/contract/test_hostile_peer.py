@@ -12,10 +12,10 @@ import httpx
 import pytest
 
 from dragon.inference.tokenizer import Tokenizer
-from dragon.models import EMBEDDED_MODEL
 from harness import services
 from harness.faults.disturbances import Behaviour
 from harness.faults.hostile_peer import HostilePeer, hostile_peer
+from harness.models import SMALL_MODEL
 from harness.services import Service, Setup
 from tests.contract.asking import upload
 
@@ -42,7 +42,7 @@ class Attacked:
             {"role": "assistant" if number % 2 else "user", "content": text}
             for number, text in enumerate(texts)
         ]
-        body = {"model": EMBEDDED_MODEL.name, "messages": messages, "temperature": 0, "seed": 1}
+        body = {"model": SMALL_MODEL.name, "messages": messages, "temperature": 0, "seed": 1}
         url = f"{self.device.url}/v1/chat/completions"
         body |= {"max_tokens": 48, "dragon": dragon}
         reply = httpx.post(url, headers=self.device.headers, json=body, timeout=120)
@@ -71,7 +71,7 @@ class Attacked:
 
 @pytest.fixture(scope="module")
 def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
-    tokenizer = Tokenizer.load(EMBEDDED_MODEL)
+    tokenizer = Tokenizer.load(SMALL_MODEL)
     setup = Setup(tmp_path_factory.mktemp("hostile"), services.AS_INSTALLED)
     with (
         hostile_peer(HostilePeer(tokenizer, Behaviour.FLAT, BEGUN, bait=BAIT)) as peer,
@@ -118,7 +118,7 @@ def test_an_answer_keeps_to_its_format_whatever_the_peer_says(
 ) -> None:
     attacked.behave(behaviour)
     dragon = {"aggregation": mode, "cloud": "always", "regex": "[0-9]{4}-[A-Z]{3}", "wait": True}
-    body = {"model": EMBEDDED_MODEL.name, "prompt": ASKED, "temperature": 1, "seed": 1}
+    body = {"model": SMALL_MODEL.name, "prompt": ASKED, "temperature": 1, "seed": 1}
     reply = httpx.post(
         f"{attacked.device.url}/v1/completions",
         headers=attacked.device.headers,

@@ -11,9 +11,9 @@ import pytest
 
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
-from dragon.models import EMBEDDED_MODEL
 from dragon.protocol.messages import Correction
 from harness import services
+from harness.models import SMALL_MODEL
 from harness.services import Setup
 from harness.wiretap import wiretap
 from tests.contract.asking import upload
@@ -44,7 +44,7 @@ def tapped(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[T
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    return Tokenizer.load(EMBEDDED_MODEL)
+    return Tokenizer.load(SMALL_MODEL)
 
 
 def test_where_own_documents_answer_nothing_leaves(tapped: Tapped) -> None:
@@ -241,7 +241,7 @@ def test_words_that_are_to_be_likelier_are_named(tapped: Tapped, tokenizer: Toke
 
 def test_what_was_asked_goes_from_the_ledger_with_its_chat(tapped: Tapped) -> None:
     device = tapped.device
-    body = {"model": EMBEDDED_MODEL.name, "input": PUBLIC, "dragon": {"cloud": "always"}}
+    body = {"model": SMALL_MODEL.name, "input": PUBLIC, "dragon": {"cloud": "always"}}
     with httpx.Client(base_url=device.url, headers=device.headers, timeout=120) as client:
         written = client.post("/v1/responses", json=body).raise_for_status().json()
         (key, *_) = [each["answer"] for each in client.get("/api/ledger").json()["data"]]

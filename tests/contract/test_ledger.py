@@ -20,10 +20,10 @@ import pytest
 from app.storage.database import DATABASE
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import registry
-from dragon.models import EMBEDDED_MODEL
 from dragon.protocol.messages import Draft
 from dragon.sampling.role import Role
 from harness import services
+from harness.models import SMALL_MODEL
 from harness.services import ROOT, Service, Setup
 from harness.wiretap import Tap, wiretap
 from tests.contract.asking import Ask, upload
@@ -120,7 +120,7 @@ def test_the_ledger_has_every_frame_that_left(
 
 
 def test_five_grams_are_those_a_reader_of_the_wire_finds(tapped: Tapped) -> None:
-    tokenizer = Tokenizer.load(EMBEDDED_MODEL)
+    tokenizer = Tokenizer.load(SMALL_MODEL)
     reply, sent = tapped.ask(Ask(QUESTION, temperature=0.0))
     (choice,) = reply["dragon"]["choices"]
     text = reply["choices"][0]["message"]["content"]

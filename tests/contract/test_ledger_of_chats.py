@@ -18,10 +18,10 @@ import pytest
 
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control, registry
-from dragon.models import EMBEDDED_MODEL
 from dragon.protocol.messages import Correction, Join
 from dragon.sampling.role import Role
 from harness import services, two_sided
+from harness.models import SMALL_MODEL
 from harness.services import Floor, Service, Setup
 from harness.two_sided import Question
 from harness.wiretap import Tap, wiretap
@@ -48,7 +48,7 @@ class Chatting:
         """
         dragon = {"cloud": chance.choice(["when_needed", "always", "always"])}
         body = {
-            "model": EMBEDDED_MODEL.name,
+            "model": SMALL_MODEL.name,
             "messages": messages,
             "temperature": chance.choice([0.0, 0.7, 1.5]),
             "seed": chance.randrange(1000),
@@ -113,7 +113,7 @@ def chatting(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     ):
         two_sided.upload_notes(device, questions)
         services.wait_joint(device)
-        yield Chatting(device, tap, Tokenizer.load(EMBEDDED_MODEL), questions)
+        yield Chatting(device, tap, Tokenizer.load(SMALL_MODEL), questions)
 
 
 def test_the_ledger_says_what_was_on_the_wire(chatting: Chatting) -> None:

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from dragon.inference.choice import ModelChoice
-from dragon.models import EMBEDDED_MODEL
 from harness import gguf_file, services
 from harness.faults.openai_server import Behaviour, Served, process, serving
 from harness.llama_server import serving as serving_llama
+from harness.models import SMALL_MODEL
 from harness.services import Service, Setup
 from tests import tiny
 from tests.contract.asking import Ask, ask_all, questions
@@ -29,15 +29,15 @@ TOKENS = 60
 
 
 def setup(folder: Path, **env: str) -> Setup:
-    tokenizer = {"DRAGON_TOKENIZER": str(EMBEDDED_MODEL)}
+    tokenizer = {"DRAGON_TOKENIZER": str(SMALL_MODEL)}
     return Setup(folder, {"DRAGON_FIRST_TOKEN_DEADLINE": "60", **tokenizer, **env})
 
 
 @pytest.fixture(scope="module")
 def free(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The embedded model, as one that writes freely."""
-    folder = tmp_path_factory.mktemp("free") / EMBEDDED_MODEL.name
-    shutil.copytree(EMBEDDED_MODEL, folder)
+    folder = tmp_path_factory.mktemp("free") / SMALL_MODEL.name
+    shutil.copytree(SMALL_MODEL, folder)
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     del config["dragon"]
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
@@ -62,7 +62,7 @@ def test_servers_on_either_side_write_the_text_of_torch(
     llama: Service, free: Path, corpus: Path, tmp_path: Path
 ) -> None:
     """One server behind both sides, and one behind the peer of a device that runs a file."""
-    file = tmp_path / f"{EMBEDDED_MODEL.name}.gguf"
+    file = tmp_path / f"{SMALL_MODEL.name}.gguf"
     gguf_file.write(free, file)
     found = []
     for own, remote in ((free, free), (llama.url, llama.url), (file, llama.url)):
@@ -80,7 +80,7 @@ def test_servers_on_either_side_write_the_text_of_torch(
 @pytest.fixture(scope="module")
 def endless(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model that hardly ever ends a text."""
-    return tiny.save(tmp_path_factory.mktemp("endless") / EMBEDDED_MODEL.name)
+    return tiny.save(tmp_path_factory.mktemp("endless") / SMALL_MODEL.name)
 
 
 def begin(device: Service, talk: Chat, **more: Any) -> None:

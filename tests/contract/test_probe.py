@@ -22,10 +22,10 @@ from dragon.inference.tokenizer import Tokenizer
 from dragon.link import registry
 from dragon.link.address import PeerAddress
 from dragon.link.control import MAX_PROBE, Hello
-from dragon.models import EMBEDDED_MODEL
 from dragon.retrieval import relevance
 from dragon.retrieval.embedder import PACKAGED_WEIGHTS_SHA256
 from harness import services
+from harness.models import SMALL_MODEL
 from harness.network_emulator import Network, relay
 from harness.services import KEY, ROOT, Service, Setup
 from tests import tiny
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.services
 @pytest.fixture(scope="module")
 def hello() -> Hello:
     return Hello(
-        tokenizer=Tokenizer.load(EMBEDDED_MODEL).fingerprint,
+        tokenizer=Tokenizer.load(SMALL_MODEL).fingerprint,
         relevance=relevance.scale_of(PACKAGED_WEIGHTS_SHA256, judge().fingerprint),
         model="tiny",
     )

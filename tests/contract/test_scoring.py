@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM
 
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
-from dragon.models import EMBEDDED_MODEL
+from harness.models import SMALL_MODEL
 from harness.network_emulator import Network
 from harness.services import wait_joint
 from tests.contract.asking import questions
@@ -67,7 +67,7 @@ def test_alone_without_documents_they_are_those_of_transformers(
     ids = [tokenizer.encode(prompt) for prompt in prompts]
     asked = prompts if shape == "text" else ids
     reply = score(exact, asked, "local", max_tokens=1, dragon={"top_k": 0})
-    network = AutoModelForCausalLM.from_pretrained(EMBEDDED_MODEL, dtype=torch.float32).eval()
+    network = AutoModelForCausalLM.from_pretrained(SMALL_MODEL, dtype=torch.float32).eval()
     for choice, prompt in zip(reply["choices"], ids, strict=True):
         with torch.inference_mode():
             logits = network(torch.tensor([prompt])).logits[0, :-1, : tokenizer.vocab_size]

@@ -14,10 +14,10 @@ import httpx
 import pytest
 
 from dragon.inference.tokenizer import Tokenizer
-from dragon.models import EMBEDDED_MODEL
 from harness import services
 from harness.faults.disturbances import Behaviour
 from harness.faults.hostile_peer import HostilePeer, hostile_peer
+from harness.models import SMALL_MODEL
 from harness.services import Service, Setup
 
 pytestmark = pytest.mark.services
@@ -38,13 +38,13 @@ def attacked(
 ) -> Iterator[tuple[Service, HostilePeer]]:
     env = {"DRAGON_MODEL": str(embedded_gguf), "DRAGON_ANSWERS": "words", "DRAGON_EXACT": "true"}
     setup = Setup(tmp_path_factory.mktemp("steering"), {**env, **services.AS_INSTALLED})
-    peer = HostilePeer(Tokenizer.load(EMBEDDED_MODEL), Behaviour.STEER)
+    peer = HostilePeer(Tokenizer.load(SMALL_MODEL), Behaviour.STEER)
     with hostile_peer(peer), services.device(setup, peer.port) as device:
         yield device, peer
 
 
 def ask(device: Service, chat: list[dict[str, str]], **dragon: Any) -> str:
-    body = {"model": EMBEDDED_MODEL.name, "messages": chat, "max_tokens": 24, "temperature": 1}
+    body = {"model": SMALL_MODEL.name, "messages": chat, "max_tokens": 24, "temperature": 1}
     reply = httpx.post(
         f"{device.url}/v1/chat/completions",
         headers=device.headers,

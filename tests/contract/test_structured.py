@@ -23,9 +23,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from dragon.inference.tokenizer import Tokenizer
-from dragon.models import EMBEDDED_MODEL
 from harness import services
 from harness.llama_server import serving
+from harness.models import SMALL_MODEL
 from harness.services import KEY, Service, Setup
 from tests.contract.asking import upload
 
@@ -35,7 +35,7 @@ COUNT = int(os.environ.get("DRAGON_TEST_SCHEMAS", "12"))
 TOKENS = 160
 AT_ONCE = 4
 TORCH, LLAMA, SERVER = "torch", "llama.cpp", "llama-server"
-MODEL = EMBEDDED_MODEL.name
+MODEL = SMALL_MODEL.name
 ASK = [{"role": "user", "content": "Who keeps the lighthouse of Askham?"}]
 NAMES = ["name", "age", "tags"]
 
@@ -85,14 +85,14 @@ def device(
     """A device whose model writes, and a peer with another backend."""
     folder = tmp_path_factory.mktemp("structured")
     with ExitStack() as stack:
-        models = {TORCH: str(EMBEDDED_MODEL), LLAMA: str(embedded_gguf)}
+        models = {TORCH: str(SMALL_MODEL), LLAMA: str(embedded_gguf)}
         if request.param == SERVER:
             server = serving(embedded_gguf, folder / "log", slots=8)
             models[SERVER] = stack.enter_context(server).url
         env = {
             "DRAGON_ANSWERS": "words",
             "DRAGON_FIRST_TOKEN_DEADLINE": "60",
-            "DRAGON_TOKENIZER": str(EMBEDDED_MODEL),
+            "DRAGON_TOKENIZER": str(SMALL_MODEL),
         }
         other = LLAMA if request.param == TORCH else TORCH
         theirs = Setup(folder / "peer", env | {"DRAGON_MODEL": models[other]})
@@ -107,7 +107,7 @@ def device(
 @pytest.fixture(scope="module")
 def closing() -> dict[str, float]:
     """A bias towards what ends a text soon: else random words may fill it."""
-    tokenizer = Tokenizer.load(EMBEDDED_MODEL)
+    tokenizer = Tokenizer.load(SMALL_MODEL)
     marks = {'"', '"}', "}", "]", '", "', '"]'}
     return {str(tokenizer.by_text[each]): 8.0 for each in marks if each in tokenizer.by_text}
 

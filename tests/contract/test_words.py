@@ -15,8 +15,8 @@ import pytest
 
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
-from dragon.models import EMBEDDED_MODEL
 from harness import services
+from harness.models import SMALL_MODEL
 from harness.services import Service, Setup
 from harness.wiretap import wiretap
 from tests import memorised
@@ -53,7 +53,7 @@ def tapped(
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    return Tokenizer.load(EMBEDDED_MODEL)
+    return Tokenizer.load(SMALL_MODEL)
 
 
 def test_where_a_passage_of_ones_own_is_relevant_enough_nothing_leaves(tapped: Tapped) -> None:

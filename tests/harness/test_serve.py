@@ -21,15 +21,16 @@ from dragon.inference.tokenizer import Tokenizer
 from dragon.protocol.aggregator_policy import Schedule
 from dragon.retrieval.relevance import relevance
 from dragon.sampling.params import Sampling
+from harness.models import SMALL_MODEL
 from harness.reference import Passage
 from harness.serve import FixedSearcher, adapt_device, never_end, parser, started
-from harness.services import EMBEDDED_MODEL, Floor, Setup
+from harness.services import Floor, Setup
 from harness.throttle import LAYERS, slow_down
 
 
 @pytest.fixture
 def model() -> LanguageModel:
-    return LanguageModel.load(EMBEDDED_MODEL, Tokenizer.load(EMBEDDED_MODEL).vocab_size)
+    return LanguageModel.load(SMALL_MODEL, Tokenizer.load(SMALL_MODEL).vocab_size)
 
 
 class Clock:
@@ -73,7 +74,7 @@ def test_a_slow_step_is_given_up_as_soon_as_it_is_not_wanted(
 
 
 def test_end_tokens_get_no_probability(model: LanguageModel) -> None:
-    tokenizer = Tokenizer.load(EMBEDDED_MODEL)
+    tokenizer = Tokenizer.load(SMALL_MODEL)
     never_end(model, tokenizer)
     logits = model.forward([0], [0], torch.ones(1, 4, dtype=torch.int64), 1)[0, -1]
     ends = sorted(tokenizer.end_ids)
@@ -112,7 +113,7 @@ def test_a_usual_service_is_started_by_the_usual_program(tmp_path: Path) -> None
 
 async def test_a_device_aggregates_as_its_options_say(tmp_path: Path) -> None:
     app = create_app(
-        Settings(_env_file=None, data_dir=tmp_path, api_key="key", model=str(EMBEDDED_MODEL))
+        Settings(_env_file=None, data_dir=tmp_path, api_key="key", model=str(SMALL_MODEL))
     )
     options = parser().parse_args(["device", "--schedule", "paper", "--no-catch-up"])
     running = started(app, lambda: adapt_device(app, options))

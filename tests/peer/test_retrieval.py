@@ -18,6 +18,7 @@ from dragon.link import control
 from dragon.retrieval.answers import Answers
 from dragon.retrieval.context_prompt import NOTHING_FOUND
 from dragon.retrieval.relevance import BARE_RELEVANCE
+from harness.models import SMALL_MODEL
 from peer.corpus.builder import build
 from peer.corpus.far import FarCorpus, ShardError
 from peer.corpus.shard import Shard
@@ -36,7 +37,7 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    return Tokenizer.load("dragon/models/dragon-7m")
+    return Tokenizer.load(SMALL_MODEL)
 
 
 @pytest.fixture

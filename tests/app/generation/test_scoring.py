@@ -24,10 +24,10 @@ from dragon.inference.rows import Row
 from dragon.inference.scoring import CloudScore
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
-from dragon.models import EMBEDDED_MODEL
 from dragon.protocol.messages import Work
 from dragon.sampling.mixture import LOG_H_LIMIT
 from dragon.sampling.params import Sampling
+from harness.models import SMALL_MODEL
 from tests import tiny
 
 TEXT = tuple(range(100, 340))
@@ -35,7 +35,7 @@ TEXT = tuple(range(100, 340))
 
 @pytest.fixture(params=["embedded", *tiny.ARCHITECTURES])
 def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    return EMBEDDED_MODEL if request.param == "embedded" else tiny.save(tmp_path, request.param)
+    return SMALL_MODEL if request.param == "embedded" else tiny.save(tmp_path, request.param)
 
 
 def asked(text: tuple[int, ...], **more: object) -> control.ScoreText:
@@ -72,7 +72,7 @@ async def test_scores_without_documents_are_those_of_transformers(
 
 
 async def test_a_prompt_of_one_token_is_told_but_not_scored(tokenizer: Tokenizer) -> None:
-    engine = Engine(LanguageModel.load(EMBEDDED_MODEL, tiny.VOCABULARY))
+    engine = Engine(LanguageModel.load(SMALL_MODEL, tiny.VOCABULARY))
     request = GenerationRequest((20,), "x", Sampling(), 0, raw=True, details=Details(2, True))
     plan = Plan(0, 0, None, catch_up=False, rescore_every=0)
     scorer = Scorer(engine, tokenizer, None, 2)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from dragon.inference.choice import ModelChoice
-from dragon.models import EMBEDDED_MODEL
 from harness.faults.openai_server import Served
+from harness.models import SMALL_MODEL
 
 
 @pytest.fixture(scope="package")
 def served() -> Served:
-    return Served(*ModelChoice(model=str(EMBEDDED_MODEL)).load())
+    return Served(*ModelChoice(model=str(SMALL_MODEL)).load())

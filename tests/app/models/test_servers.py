@@ -15,9 +15,9 @@ from pydantic import SecretStr
 
 from app.models import servers
 from app.models.model import Kind
-from dragon.models import EMBEDDED_MODEL
 from harness import llama_server
 from harness.faults.openai_server import Behaviour, Served, serving
+from harness.models import SMALL_MODEL
 
 
 @contextmanager
@@ -100,7 +100,7 @@ def test_a_server_that_wants_a_key_says_so(monkeypatch: pytest.MonkeyPatch, body
 def test_only_a_server_that_asks_for_a_key_is_sent_it(
     monkeypatch: pytest.MonkeyPatch, served: Served
 ) -> None:
-    behaviour = Behaviour(key="sesame", root=str(EMBEDDED_MODEL))
+    behaviour = Behaviour(key="sesame", root=str(SMALL_MODEL))
     with serving(served, behaviour) as url:
         monkeypatch.setattr(servers, "PORTS", {int(url.rpartition(":")[2]): "vLLM"})
         (closed,) = servers.running(lambda asked: SecretStr("guessed"))
@@ -108,7 +108,7 @@ def test_only_a_server_that_asks_for_a_key_is_sent_it(
         given = {url: SecretStr("sesame")}
         (model,) = servers.running(given.get)
         assert (model.refusal, model.key) == ("", given[url])
-        assert model.tokenizer == str(EMBEDDED_MODEL)
+        assert model.tokenizer == str(SMALL_MODEL)
         behaviour.key = ""
         (model,) = servers.running(given.get)
         assert model.key is None

@@ -18,8 +18,8 @@ from app.models.trial import Task, Trials
 from dragon.errors import InvalidRequestError, OverloadedError
 from dragon.inference.tokenizer import Tokenizer
 from dragon.localizable import Localizable
-from dragon.models import EMBEDDED_MODEL
 from harness.faults.openai_server import Behaviour, Served, serving
+from harness.models import SMALL_MODEL
 from tests import tiny
 
 
@@ -46,14 +46,14 @@ async def test_it_says_what_the_model_does(embedded_gguf: Path) -> None:
     assert report.words_per_s > 0
     assert report.memory is not None
     assert 2 * embedded_gguf.stat().st_size < report.memory < report.installed
-    assert report.fingerprint == Tokenizer.load(EMBEDDED_MODEL).fingerprint
+    assert report.fingerprint == Tokenizer.load(SMALL_MODEL).fingerprint
     assert report.fits is None
     assert "No peer answers at ws://127.0.0.1:9" in report.peer
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 async def test_a_model_that_quotes_is_given_a_text_to_quote_from(language: str) -> None:
-    demo = Model("dragon-7m", Kind.DEMO, "built in", str(EMBEDDED_MODEL))
+    demo = Model("dragon-7m", Kind.DEMO, "built in", str(SMALL_MODEL))
     task = Task.of(texts(language))
     report = await Trials().run(demo, task, _forever)
     assert report is not None
@@ -78,7 +78,7 @@ async def test_a_server_is_sent_its_own_key_and_no_other(
     (tmp_path / "data").mkdir()
     (tmp_path / "data/model.env").write_text("DRAGON_MODEL_KEY=sesame\n")
     with serving(served, Behaviour(key="sesame")) as url:
-        model = Model("a", Kind.SERVER, "here", url, tokenizer=str(EMBEDDED_MODEL))
+        model = Model("a", Kind.SERVER, "here", url, tokenizer=str(SMALL_MODEL))
         with pytest.raises(InvalidRequestError, match="wants a key"):
             await Trials().run(model, ENGLISH, _forever)
         report = await Trials().run(replace(model, key=SecretStr("sesame")), ENGLISH, _forever)

@@ -14,12 +14,12 @@ from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder, step
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Tokenizer
-from dragon.models import EMBEDDED_MODEL
 from dragon.protocol.messages import Work
 from dragon.sampling import mixture
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import MAX_BIASED, Sampling
 from dragon.sampling.quantized import cut
+from harness.models import SMALL_MODEL
 from tests import tiny
 
 ROWS = [Row((5, 6, 7, 8), 1.0), Row((9, 10), 0.0)]
@@ -89,7 +89,7 @@ def test_steps_rollbacks_and_catch_up_equal_the_formula(model: LanguageModel) ->
 
 
 def test_a_request_without_any_changes_nothing() -> None:
-    tokenizer = Tokenizer.load(EMBEDDED_MODEL)
+    tokenizer = Tokenizer.load(SMALL_MODEL)
     assert Adjustment.asked(Sampling(top_k=3, min_p=0.1), CONVERSATION, tokenizer) is None
     for sampling in (
         Sampling(logit_bias=((1, 1.0),)),

@@ -12,7 +12,8 @@ import pytest
 from app.settings import Settings
 from dragon.errors import ConfigurationError
 from dragon.inference.choice import ModelChoice
-from dragon.models import EMBEDDED_ADAPTER, EMBEDDED_MODEL, EMBEDDED_WRITER
+from dragon.models import EMBEDDED_ADAPTER, EMBEDDED_WRITER
+from harness.models import SMALL_MODEL
 from peer.settings import PeerSettings
 
 SERVICES = pytest.mark.parametrize("settings", [Settings, PeerSettings])
@@ -75,7 +76,7 @@ def test_a_wrong_value_is_named(
 
 def test_the_tokenizer_may_be_named_for_any_model(embedded_gguf: Path) -> None:
     own, named = (
-        ModelChoice(model=str(EMBEDDED_MODEL), tokenizer=tokenizer).load_tokenizer()
+        ModelChoice(model=str(SMALL_MODEL), tokenizer=tokenizer).load_tokenizer()
         for tokenizer in (None, str(embedded_gguf))
     )
     assert own.fingerprint == named.fingerprint

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dragon.errors import InvalidRequestError
 from dragon.inference import grammar
 from dragon.inference.tokenizer import Tokenizer
-from dragon.models import EMBEDDED_MODEL
+from harness.models import SMALL_MODEL
 
 PERSON = {
     "type": "object",
@@ -29,7 +29,7 @@ GRAMMARS = (
     grammar.of_text('start: "The key is " /[a-z]+/ "."'),
     grammar.of_text('root ::= "yes" | "no" root'),
 )
-TOKENIZER = Tokenizer.load(EMBEDDED_MODEL)
+TOKENIZER = Tokenizer.load(SMALL_MODEL)
 
 
 def written(text: str, chance: random.Random, most: int = 40) -> list[int]:

@@ -16,10 +16,10 @@ from transformers import PreTrainedTokenizerFast
 from dragon.errors import ConfigurationError, InvalidRequestError
 from dragon.inference.chat_template import PLAIN_TEMPLATE
 from dragon.inference.tokenizer import Message, TextStream, Tokenizer
-from dragon.models import EMBEDDED_MODEL
+from harness.models import SMALL_MODEL
 from tests.templates import backend
 
-EMBEDDED = EMBEDDED_MODEL
+EMBEDDED = SMALL_MODEL
 CHATML = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"

@@ -15,7 +15,7 @@ from dragon.inference.chat_template import Message, Rendering
 from dragon.inference.rows import Begins
 from dragon.inference.tokenizer import Tokenizer
 from dragon.inference.tools import HERMES, LLAMA, CallReader, Form, Tool, ToolCall, read
-from dragon.models import EMBEDDED_MODEL
+from harness.models import SMALL_MODEL
 from tests.templates import TEMPLATES, WITH_TOOLS, backend
 
 FIND = Tool(
@@ -137,7 +137,7 @@ def test_text_is_said_as_soon_as_no_call_can_begin_in_it() -> None:
 @pytest.mark.parametrize("form", [HERMES, LLAMA])
 @pytest.mark.parametrize("parallel", [True, False])
 def test_what_has_to_call_calls_by_the_schema(form: Form, parallel: bool) -> None:
-    tokenizer = Tokenizer.load(EMBEDDED_MODEL)
+    tokenizer = Tokenizer.load(SMALL_MODEL)
     mask = tokenizer.mask(form.grammar([FIND, NOW], parallel=parallel))
     chance = torch.Generator().manual_seed(3)
     for _ in range(5):

@@ -10,8 +10,8 @@ import pytest
 from dragon.errors import ConfigurationError
 from dragon.inference.choice import ModelChoice
 from dragon.inference.usual import Usual
-from dragon.models import EMBEDDED_MODEL
 from dragon.sampling.params import Sampling
+from harness.models import SMALL_MODEL
 
 QWEN = {
     "do_sample": True,
@@ -45,7 +45,7 @@ def test_a_model_that_names_nothing(tmp_path: Path) -> None:
 
 def test_a_model_that_does_not_sample_is_greedy(tmp_path: Path) -> None:
     assert Usual.of(model(tmp_path, {"do_sample": False, "top_k": 50})).temperature == 0.0
-    assert ModelChoice(model=str(EMBEDDED_MODEL)).usual(quotes=True).temperature == 0.0
+    assert ModelChoice(model=str(SMALL_MODEL)).usual(quotes=True).temperature == 0.0
     assert ModelChoice(model="quoting.gguf").usual(quotes=True).temperature == 0.0
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Tokenizer
-from dragon.models import EMBEDDED_MODEL
 from dragon.retrieval.prompt_rows import document_row, document_rows
 from dragon.retrieval.relevance import BARE_RELEVANCE
+from harness.models import SMALL_MODEL
 from harness.reference import Passage
 
 PASSAGES = [
@@ -20,7 +20,7 @@ PASSAGES = [
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    return Tokenizer.load(EMBEDDED_MODEL)
+    return Tokenizer.load(SMALL_MODEL)
 
 
 @pytest.mark.parametrize("raw", [False, True])

@@ -7,10 +7,10 @@ import pytest
 
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Tokenizer
-from dragon.models import EMBEDDED_MODEL
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.relevance import BARE_RELEVANCE, SLOPE
 from dragon.retrieval.rescoring import RECENT_TOKENS, rescoring
+from harness.models import SMALL_MODEL
 
 QUESTION = "What do I have to bring?"
 DOCUMENTS = ("The dentist asked for the insurance card.", "The hikers need boots and a rope.")
@@ -23,7 +23,7 @@ def embedder() -> Embedder:
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    return Tokenizer.load(EMBEDDED_MODEL)
+    return Tokenizer.load(SMALL_MODEL)
 
 
 def test_relevance_is_that_of_question_and_text(embedder: Embedder, tokenizer: Tokenizer) -> None:

@@ -9,7 +9,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from dragon.inference.tokenizer import Tokenizer
-from dragon.models import EMBEDDED_MODEL
+from harness.models import SMALL_MODEL
 from tests.app.api.test_bad_input import CONTINUE, TEXT
 from tests.fakes import FakeGeneration
 
@@ -19,7 +19,7 @@ NAMES = ["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|endoftext|>"]
 @pytest.fixture
 def filling(generation: FakeGeneration) -> FakeGeneration:
     """A model that fills in, and knows no end but that."""
-    backend = AutoTokenizer.from_pretrained(EMBEDDED_MODEL)
+    backend = AutoTokenizer.from_pretrained(SMALL_MODEL)
     backend.add_special_tokens({"additional_special_tokens": NAMES})
     generation.tokenizer = Tokenizer(backend)
     return generation

@@ -15,7 +15,7 @@ from transformers import AutoTokenizer
 from app.api.openai.schemas import MAX_TEXT
 from app.generation.prompts import text_prompt
 from dragon.inference.tokenizer import Tokenizer
-from dragon.models import EMBEDDED_MODEL
+from harness.models import SMALL_MODEL
 from tests.app.api.test_bad_input import error_of
 from tests.fakes import FakeGeneration
 
@@ -79,7 +79,7 @@ async def test_nothing_is_nothing(client: httpx.AsyncClient) -> None:
 @pytest.fixture
 def beginning() -> Tokenizer:
     """A tokenizer whose model wants token 0 before every text."""
-    backend = AutoTokenizer.from_pretrained(EMBEDDED_MODEL)
+    backend = AutoTokenizer.from_pretrained(SMALL_MODEL)
     backend.backend_tokenizer.post_processor = TemplateProcessing(
         single="<|doc|> $A", special_tokens=[("<|doc|>", 0)]
     )
@@ -92,7 +92,7 @@ async def test_the_token_before_every_text_never_stands_twice(beginning: Tokeniz
     generation = FakeGeneration(beginning)
     for ids in ([7, 8], [0, 7, 8]):
         assert (await text_prompt(generation, ids)).tokens == (7, 8)
-    assert Tokenizer.load(EMBEDDED_MODEL).framed([7, 8]) == [7, 8]
+    assert Tokenizer.load(SMALL_MODEL).framed([7, 8]) == [7, 8]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ async def test_the_token_before_every_text_never_stands_twice(beginning: Tokeniz
         ("/detokenize", {"tokens": [1] * (MAX_TEXT + 1)}, "tokens", "invalid_value"),
         (
             "/v1/completions",
-            {"model": EMBEDDED_MODEL.name, "prompt": "a" * 3_000_000},
+            {"model": SMALL_MODEL.name, "prompt": "a" * 3_000_000},
             "prompt",
             "context_length_exceeded",
         ),

@@ -11,7 +11,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from dragon.inference.tokenizer import Tokenizer
-from dragon.models import EMBEDDED_MODEL
+from harness.models import SMALL_MODEL
 from tests.app.conftest import KEY
 from tests.fakes import FakeGeneration
 from tests.templates import WITH_TOOLS
@@ -33,7 +33,7 @@ HALF_A_CALL = {"id": "1", "function": {"name": "find_key", "arguments": json.dum
 
 def told(name: str) -> Tokenizer:
     """The embedded model's tokenizer with a template that has tools."""
-    backend = AutoTokenizer.from_pretrained(EMBEDDED_MODEL)
+    backend = AutoTokenizer.from_pretrained(SMALL_MODEL)
     backend.chat_template, backend.bos_token = WITH_TOOLS[name], "<|doc|>"
     return Tokenizer(backend)
 

@@ -20,8 +20,9 @@ from app.models.trial import Report
 from dragon.errors import InvalidRequestError
 from dragon.inference.choice import ModelChoice
 from dragon.localizable import Localizable
-from dragon.models import EMBEDDED_MODEL, EMBEDDED_WRITER
+from dragon.models import EMBEDDED_WRITER
 from harness.faults.openai_server import Behaviour, Served, serving
+from harness.models import SMALL_MODEL
 
 REPORT = Report(
     model="a",
@@ -55,9 +56,9 @@ def machine(tmp_path: Path, embedded_gguf: Path, monkeypatch: pytest.MonkeyPatch
 
 async def test_it_lists_what_there_is(client: httpx.AsyncClient) -> None:
     listing = (await client.get("/api/models")).json()
-    assert (listing["current"], listing["next"]) == (EMBEDDED_MODEL.name, EMBEDDED_WRITER.stem)
+    assert (listing["current"], listing["next"]) == (SMALL_MODEL.name, EMBEDDED_WRITER.stem)
     models = {model["name"]: model for model in listing["data"]}
-    assert set(models) == {EMBEDDED_WRITER.stem, EMBEDDED_MODEL.name, "real", "damaged"}
+    assert set(models) == {EMBEDDED_WRITER.stem, SMALL_MODEL.name, "real", "damaged"}
     assert models["real"]["memory"] > models["real"]["size"] > 0
     assert not models["real"]["refusal"]
     assert "damaged.gguf is damaged" in models["damaged"]["refusal"]
@@ -134,8 +135,8 @@ async def test_a_server_is_given_the_key_that_it_asks_for(
 ) -> None:
     """A wrong one is refused; the right one is told nobody, and kept with the model chosen."""
     caplog.set_level(logging.DEBUG)
-    served = Served(*ModelChoice(model=str(EMBEDDED_MODEL)).load())
-    with serving(served, Behaviour(key="sesame", root=str(EMBEDDED_MODEL))) as url:
+    served = Served(*ModelChoice(model=str(SMALL_MODEL)).load())
+    with serving(served, Behaviour(key="sesame", root=str(SMALL_MODEL))) as url:
         monkeypatch.setattr(servers, "PORTS", {int(url.rpartition(":")[2]): "vLLM"})
         told = []
 

@@ -17,12 +17,12 @@ from scipy import stats
 from dragon.inference.backends.backend import Backend
 from dragon.inference.backends.model_server.llama_server import LIKELIEST
 from dragon.inference.choice import ModelChoice
-from dragon.models import EMBEDDED_MODEL
 from dragon.sampling import mixture
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import cut
 from harness.llama_server import serving
+from harness.models import SMALL_MODEL
 
 POSITIONS = 40
 DRAWS = 200
@@ -72,7 +72,7 @@ def running(name: str, gguf: Path, folder: Path, reference: Backend) -> Iterator
         choice = ModelChoice(model=str(gguf), threads=1)
         if name == "server":
             server = stack.enter_context(serving(gguf, folder / "log"))
-            choice = ModelChoice(model=server.url, tokenizer=str(EMBEDDED_MODEL))
+            choice = ModelChoice(model=server.url, tokenizer=str(SMALL_MODEL))
         model = choice.load()[1]
         stack.callback(model.close)
         yield model
@@ -82,7 +82,7 @@ def running(name: str, gguf: Path, folder: Path, reference: Backend) -> Iterator
 def test_chi_square_over_forty_positions(
     pair: tuple[str, str], embedded_gguf: Path, tmp_path: Path
 ) -> None:
-    tokenizer, reference = ModelChoice(model=str(EMBEDDED_MODEL)).load()
+    tokenizer, reference = ModelChoice(model=str(SMALL_MODEL)).load()
     text = tokenizer.encode("kept the lamp through the winter of that year, " * 8)[:POSITIONS]
     found, wanted = [], []
     with ExitStack() as stack:

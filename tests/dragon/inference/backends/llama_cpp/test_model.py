@@ -21,8 +21,8 @@ from dragon.inference.backends.llama_cpp.model import LlamaCpp
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.choice import ModelChoice, load_model
 from dragon.inference.tokenizer import Message, Tokenizer
-from dragon.models import EMBEDDED_MODEL
 from harness import gguf_file
+from harness.models import SMALL_MODEL
 from harness.two_sided import QUESTIONS, read
 from tests import tiny
 from tests.dragon.inference.backends.same_model import check_random_texts, greedy
@@ -33,7 +33,7 @@ QUESTION = [Message("user", "Who kept the lighthouse of Askham?")]
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    return Tokenizer.load(EMBEDDED_MODEL)
+    return Tokenizer.load(SMALL_MODEL)
 
 
 def loaded(path: Path, tokenizer: Tokenizer) -> Backend:
@@ -59,7 +59,7 @@ def tiny_llama(tokenizer: Tokenizer, folder: Path) -> LlamaCpp:
 
 @pytest.fixture(scope="module")
 def reference(tokenizer: Tokenizer) -> Backend:
-    return loaded(EMBEDDED_MODEL, tokenizer)
+    return loaded(SMALL_MODEL, tokenizer)
 
 
 def test_it_is_the_same_model(llama: LlamaCpp, reference: Backend) -> None:
@@ -87,7 +87,7 @@ def test_greedy_texts_and_log_probabilities_are_those_of_torch(
     llama: LlamaCpp, tokenizer: Tokenizer
 ) -> None:
     """Of the same weights; llama.cpp rounds what it multiplies them with to half precision, too."""
-    reference = LanguageModel.load(EMBEDDED_MODEL, tokenizer.vocab_size)
+    reference = LanguageModel.load(SMALL_MODEL, tokenizer.vocab_size)
     reference._network.half().float()
     off = []
     for question in read(QUESTIONS)[:20]:
@@ -219,7 +219,7 @@ def test_its_tokenizer_is_the_same(
 
     monkeypatch.setattr(GGUFWriter, "add_string", without)
     bare = tmp_path / "bare.gguf"
-    gguf_file.write(EMBEDDED_MODEL, bare)
+    gguf_file.write(SMALL_MODEL, bare)
     made = Tokenizer.load(bare)
     assert made.fingerprint == tokenizer.fingerprint
     assert made.decode(made.encode(TEXT)) == TEXT

@@ -13,15 +13,15 @@ from dragon.inference.backends.backend import Backend
 from dragon.inference.backends.model_server.model import ModelServer
 from dragon.inference.choice import ModelChoice
 from dragon.inference.tokenizer import Tokenizer
-from dragon.models import EMBEDDED_MODEL
 from harness.faults.openai_server import Behaviour, Served, serving
 from harness.llama_server import serving as serving_llama
+from harness.models import SMALL_MODEL
 from harness.services import Service
 
 
 @pytest.fixture(scope="package")
 def tokenizer() -> Tokenizer:
-    return Tokenizer.load(EMBEDDED_MODEL)
+    return Tokenizer.load(SMALL_MODEL)
 
 
 @pytest.fixture(scope="package")
@@ -29,13 +29,13 @@ def reference() -> Iterator[Backend]:
     """The model in this process, with one thread."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    yield ModelChoice(model=str(EMBEDDED_MODEL)).load()[1]
+    yield ModelChoice(model=str(SMALL_MODEL)).load()[1]
     torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="package")
 def served(tokenizer: Tokenizer) -> Served:
-    return Served(tokenizer, ModelChoice(model=str(EMBEDDED_MODEL)).load()[1])
+    return Served(tokenizer, ModelChoice(model=str(SMALL_MODEL)).load()[1])
 
 
 @pytest.fixture(scope="package")

@@ -22,9 +22,9 @@ from dragon.inference.backends.model_server.endpoint import Endpoint
 from dragon.inference.backends.model_server.openai_style import OpenAIStyle
 from dragon.inference.choice import ModelChoice
 from dragon.inference.tokenizer import Tokenizer
-from dragon.models import EMBEDDED_MODEL
 from harness import services
 from harness.faults.openai_server import Behaviour, Served, serving
+from harness.models import SMALL_MODEL
 from harness.services import Service
 
 INSTEAD = (
@@ -37,7 +37,7 @@ INSTEAD = (
 def other(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
     """A tokenizer of as many tokens, of which most are others."""
     folder = tmp_path_factory.mktemp("other")
-    for file in EMBEDDED_MODEL.glob("tokenizer*"):
+    for file in SMALL_MODEL.glob("tokenizer*"):
         content = json.loads(file.read_text(encoding="utf-8"))
         if file.name == "tokenizer.json":
             vocab = content["model"]["vocab"]
@@ -87,7 +87,7 @@ def test_the_same_vocabulary_has_one_fingerprint(
     llama_server: Service, tokenizer: Tokenizer, embedded_gguf: Path
 ) -> None:
     """Whatever says it; the server agrees with each."""
-    for named in (EMBEDDED_MODEL, EMBEDDED_MODEL / "tokenizer.json", embedded_gguf):
+    for named in (SMALL_MODEL, SMALL_MODEL / "tokenizer.json", embedded_gguf):
         choice = ModelChoice(
             model=llama_server.url, model_key=SecretStr("sesame"), tokenizer=str(named)
         )
