@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from app.generation.cloud_view import CloudView
+from app.generation.deciding import Decider
 from app.generation.retrieval import Retrieval, Searcher
 from app.generation.rewriting import Rewriter
 from app.generation.service import GenerationService
@@ -60,7 +61,8 @@ async def open_generation(
             settings.rescore_every,
         )
         taught = retrieval.answers is Answers.LINES
-        view, rewriter = CloudView(ledger.sessions), Rewriter(engine, tokenizer, taught)
+        view = CloudView(ledger.sessions)
+        decider = Decider(retrieval, Rewriter(engine, tokenizer, taught), link, ledger)
         try:
             yield GenerationService(
                 settings,
@@ -71,7 +73,7 @@ async def open_generation(
                 pace,
                 ledger,
                 view,
-                rewriter,
+                decider,
                 settings.usual(quotes=retrieval.answers is Answers.QUOTES),
             )
         finally:

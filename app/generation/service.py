@@ -11,34 +11,31 @@ from functools import partial
 from importlib.metadata import version
 
 from app.generation.cloud_view import CloudView, Known
+from app.generation.deciding import Decider, Decision
 from app.generation.events import (
     Event,
     Finished,
     GenerationRequest,
-    NotAsked,
-    PeerChanged,
     TextDelta,
 )
-from app.generation.given import Given, hides
+from app.generation.given import Given
 from app.generation.joint_run import JointRun
-from app.generation.limits import check, room
 from app.generation.plan import Plan, Retrieved
 from app.generation.retrieval import Retrieval
-from app.generation.rewriting import Rewriter
 from app.generation.run import DeviceRun
 from app.generation.scoring import Scorer
-from app.generation.transcripts import holds_a_chat
 from app.ledger.leakage import Kind, Part
 from app.ledger.writer import Account, Ledger
 from app.peer_link.client import Link
 from app.peer_link.status import PeerStatus
-from app.settings import Cloud, Settings
+from app.settings import Settings
+from dragon.errors import ContextLengthError, InvalidRequestError
+from dragon.inference.backends.backend import WHOLE_ANSWERS, require_full
 from dragon.inference.engine import Engine
 from dragon.inference.estimates import Pace
-from dragon.inference.rows import Begins
-from dragon.inference.tokenizer import Message, Tokenizer
+from dragon.inference.tokenizer import Tokenizer
 from dragon.inference.usual import Usual
-from dragon.link import control
+from dragon.localizable import localizable
 from dragon.protocol.aggregator_policy import Schedule
 from dragon.retrieval.answers import Answers
 from dragon.retrieval.context_prompt import first_number
@@ -70,7 +67,7 @@ class GenerationService:
     pace: Pace
     ledger: Ledger
     cloud_view: CloudView
-    rewriter: Rewriter
+    decider: Decider
     usual: Usual = field(default_factory=Usual)
     schedule: Schedule = Schedule.GREEDY
     catch_up: bool = True
@@ -135,82 +132,31 @@ class GenerationService:
 
         Raises `InvalidRequestError` before the first event, `DragonError` if the model fails.
         """
-        # The link limits the query: both sides search with the same text if they can.
-        most, prompted = control.MAX_QUERY, request.query
-        request = replace(request, query=request.query[-most:], cloud_query=request.asked[-most:])
         self.check(request)
         question = next((m.content for m in reversed(request.messages) if m.role == "user"), "")
-        in_one_row = self.retrieval.in_one_row(request)
-        needless = await self.retrieval.needless(request)
-        # What of a chat in one text was private is not known: it stays, unless the person sends it.
-        told = [message.content for message in request.messages if message.role == "system"]
-        quoting = request.cloud is Cloud.WHEN_NEEDED and any(
-            map(holds_a_chat, [prompted] if request.raw else told)
-        )
-        if needless or quoting:
-            request = replace(request, cloud=Cloud.NEVER)
-        elif in_one_row and self.retrieval.asks(request):
-            request = self._alone(await self.rewriter.alone(request))
-        with self.ledger.begin(
-            request.id, self.tokenizer.decode, private=request.private
-        ) as account:
-            found: Retrieved | None = None
-            if needless:
-                found = self.retrieval.everyday(request)
-            if needless or quoting:
-                yield NotAsked()
-            if request.joint and not self.ledger.writable:
-                request = replace(request, cloud=Cloud.NEVER)
-                yield PeerChanged(False, 0, "nothing may leave, since the ledger cannot be written")
-            if request.cloud is Cloud.WHEN_NEEDED and request.mode.joint:
-                found = await self.retrieval.find(request, request.limit)
-                if request.judged and found.answers:
-                    request = replace(request, cloud=Cloud.NEVER)
-                    yield NotAsked()
-            if in_one_row and request.joint:
-                request = self._alone(await self.rewriter.alone_for_cloud(request))
-            if request.joint and hides(request) and not self.link.connected:
-                # Without a peer to write with, the whole conversation may be used.
-                request = replace(request, cloud=Cloud.NEVER)
-                yield PeerChanged(False, 0, self.link.status.away)
-            if request.joint and hides(request):
-                found, given = None, _writable(request)
-                if request.cloud is Cloud.WHEN_NEEDED and request.judged:
-                    # They may answer in the cloud's wording, though not in the whole chat's.
-                    found = await self.retrieval.find(given, request.limit)
-                    if found.answers:
-                        request = replace(given, cloud=Cloud.NEVER)
-                        yield NotAsked()
-            self._name(request, account)
-            if request.max_tokens == 0:
-                found = found or await self.retrieval.find(_writable(request), 0)
-                async for event in self._prompt(request, found):
-                    yield event
-                yield Finished(
-                    "length", request.prompt_tokens(self.tokenizer), 0, stats=account.sent
-                )
-                return
-            budget: Budget | None = None
-            if request.epsilon is not None and request.joint:
-                request, found, budget = await self._bounded(
-                    _writable(request), request.epsilon, account
-                )
-            async for event in self._written(request, found, budget, account, question):
+        decided = await self.decider.decide(request)
+        decode = self.tokenizer.decode
+        with self.ledger.begin(request.id, decode, private=request.private) as account:
+            for reason in decided.events:
+                yield reason
+            self._name(decided.request, account)
+            bounded, budget = await self._bounded(decided, account)
+            async for event in self._answer(bounded, budget, account, question):
                 yield event
 
-    async def _written(
-        self,
-        request: GenerationRequest,
-        found: Retrieved | None,
-        budget: Budget | None,
-        account: Account,
-        question: str,
+    async def _answer(
+        self, decided: Decision, budget: Budget | None, account: Account, question: str
     ) -> AsyncGenerator[Event, None]:
-        """An answer from what was found, or else from what is retrieved now."""
-        if request.details is not None and request.details.prompt:
+        """The events of an answer, from what was found or else from what is retrieved now."""
+        request, found = decided.request, decided.found
+        if request.max_tokens == 0 or (request.details is not None and request.details.prompt):
             found = found or await self.retrieval.find(_writable(request), request.limit)
             async for event in self._prompt(request, found):
                 yield event
+        if request.max_tokens == 0:
+            prompt = request.prompt_tokens(self.tokenizer)
+            yield Finished("length", prompt, 0, stats=account.sent)
+            return
         run, texts = self._run(request, budget), list[str]()
         async with self._recorded(run, account, question, texts):
             found = found or await self.retrieval.find(_writable(request), request.limit)
@@ -227,25 +173,6 @@ class GenerationService:
             yield await scorer.answer(request, self._plan(request), found, run.answer)
         yield replace(end, stats={**end.stats, **account.sent})
 
-    def _alone(self, request: GenerationRequest) -> GenerationRequest:
-        """The chat that the answer is written from; where a line is quoted, the question alone."""
-        if not self.retrieval.quotes_a_line(request):
-            return request
-        own, known = (
-            tuple(self.tokenizer.conversation([Message("user", question)]))
-            for question in (request.query, request.asked)
-        )
-        return replace(
-            request,
-            conversation=own,
-            begins=Begins.TURNS,
-            cloud_conversation=None if known == own else known,
-            parts=tuple(
-                part for part in request.parts if part == Part(Kind.QUESTION, request.asked)
-            ),
-            prompt=request.prompt or (request.begins, request.conversation),
-        )
-
     def _name(self, request: GenerationRequest, account: Account) -> None:
         """Record in the ledger what the cloud is asked with, if it is asked."""
         if request.joint:
@@ -253,25 +180,24 @@ class GenerationService:
         elif request.mode.fetches and not request.private:
             account.given([Part(Kind.SEARCH, request.asked)])
 
-    async def _bounded(
-        self, request: GenerationRequest, epsilon: float, account: Account
-    ) -> tuple[GenerationRequest, Retrieved, Budget]:
-        """Prepare an answer with a budget, and reserve the budget for its passages.
+    async def _bounded(self, decided: Decision, account: Account) -> tuple[Decision, Budget | None]:
+        """Reserve the budget of an answer that has one, for the passages it is written from.
 
         Everything the cloud must not learn is left out, including the passages' length. Raises
         `InvalidRequestError` if a passage has nothing left.
         """
-        assert request.epsilon is not None
-        room = self.context_length - len(request.conversation)
-        limit = max(1, min(request.limit, room // 2))
-        request = replace(request, max_tokens=limit)
+        whole = decided.request
+        if whole.epsilon is None or not whole.joint or whole.max_tokens == 0:
+            return decided, None
+        given = _writable(whole)
+        limit = max(1, min(given.limit, (self.context_length - len(given.conversation)) // 2))
+        request = replace(given, max_tokens=limit)
         found = await self.retrieval.find(request, limit)
-        budget = Budget.of(epsilon, min(limit, BOUNDED_TOKENS))
-        passages = found.passages
-        limit_each = self.settings.passage_epsilon
-        await self.ledger.spending.reserve(passages, budget, limit_each)
-        account.bounded(budget, passages)
-        return request, found.referring(self.retrieval.without(request).tokens), budget
+        budget = Budget.of(whole.epsilon, min(limit, BOUNDED_TOKENS))
+        await self.ledger.spending.reserve(found.passages, budget, self.settings.passage_epsilon)
+        account.bounded(budget, found.passages)
+        bare = self.retrieval.without(request).tokens
+        return Decision(request, found.referring(bare)), budget
 
     async def _prompt(
         self, request: GenerationRequest, retrieved: Retrieved
@@ -336,12 +262,40 @@ class GenerationService:
         return Scorer(self.engine, self.tokenizer, self.link if joint else None, top)
 
     def room(self, request: GenerationRequest) -> int:
-        """As `limits.room`."""
-        return room(self.retrieval, request)
+        """How many tokens its conversation may have, besides the answer and what precedes it."""
+        before = len(self.retrieval.without(request).tokens)
+        return self.context_length - before - request.least
 
     def check(self, request: GenerationRequest) -> None:
-        """As `limits.check`."""
-        check(self.retrieval, request)
+        """Raises `InvalidRequestError` for what the model cannot do.
+
+        Raises `ContextLengthError` unless prompt and answer fit the context together.
+        """
+        model = self.engine.model
+        if request.mode is Mode.SEQUENCEWISE:
+            require_full(model, *WHOLE_ANSWERS)
+        if request.details is not None and request.details.prompt:
+            require_full(model, "echo with logprobs", "leave out one of them")
+        if request.mode is Mode.CONTEXT_KV and model.kv is None:
+            raise InvalidRequestError(
+                f"{model.name} cannot load keys and values from a peer: use context_text",
+                param="dragon.aggregation",
+            )
+        if len(request.conversation) > self.room(request):
+            prompt = len(self.retrieval.without(request).tokens) + len(request.conversation)
+            raise ContextLengthError(
+                localizable(
+                    "context.answer",
+                    "This model's maximum context length is {context} tokens; however, you "
+                    "requested {total} tokens ({prompt} in your prompt, {answer} for the "
+                    "completion). Please shorten the prompt or lower max_tokens.",
+                    context=model.context,
+                    total=prompt + request.least,
+                    prompt=prompt,
+                    answer=request.least,
+                ),
+                param="prompt" if request.raw else "messages",
+            )
 
 
 def _writable(request: GenerationRequest) -> GenerationRequest:

@@ -1,4 +1,7 @@
-"""When the cloud is asked: not where the user's documents answer in anybody's wording."""
+"""What a service refuses, and `app.generation.deciding`: when the cloud is asked.
+
+Not where the user's documents answer in anybody's wording.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,17 @@ from typing import Any
 import pytest
 
 from app.documents.hits import EVERYTHING, DocumentHit, Scope
-from app.generation.events import Event, GenerationRequest, NotAsked
+from app.generation.deciding import Decider
+from app.generation.events import Details, Event, GenerationRequest, NotAsked
 from app.generation.retrieval import Retrieval
 from app.generation.service import GenerationService
 from app.ledger.leakage import Part
 from app.settings import Cloud
+from dragon.errors import ContextLengthError, InvalidRequestError
+from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.retrieval.answers import Answers
-from dragon.sampling.params import Sampling
+from dragon.sampling.params import Mode, Sampling
 
 TEXT = "The combination of the safe is 31-7-12."
 WHOLE, KNOWN = "Who is Imogen's therapist, and the safe?", "What is the combination of the safe?"
@@ -78,8 +84,9 @@ def service(tokenizer: Tokenizer, ledger: Ledger, documents: Documents) -> Gener
     found = Retrieval(tokenizer, nothing, nothing, engine, documents, link, Answers.LINES, None, 0)
     rewriter: Any = Rewriter()
     account: Any = ledger
+    decider = Decider(found, rewriter, link, account)
     return GenerationService(
-        nothing, tokenizer, engine, found, link, nothing, account, nothing, rewriter
+        nothing, tokenizer, engine, found, link, nothing, account, nothing, decider
     )
 
 
@@ -111,3 +118,53 @@ async def test_where_documents_answer_what_the_cloud_would_be_asked_nothing_leav
         events.append(event)
     assert any(isinstance(event, NotAsked) for event in events) is stays
     assert [part.text for part in ledger.parts] == ([] if stays else [KNOWN])
+
+
+CONTEXT, BEFORE = 100, 6
+ASKED = GenerationRequest(conversation=(1,) * 60, query="", sampling=Sampling(), max_tokens=34)
+
+
+def small(*, full: bool = True) -> GenerationService:
+    """With a model of 100 tokens, whose prompts begin with 6."""
+    row = Row((0,) * BEFORE, relevance=0)
+    engine: Any = SimpleNamespace(
+        model=SimpleNamespace(name="model", context=CONTEXT, full=full, kv=None)
+    )
+    found: Any = SimpleNamespace(without=lambda request: row)
+    nothing: Any = None
+    return GenerationService(
+        nothing, nothing, engine, found, nothing, nothing, nothing, nothing, nothing
+    )
+
+
+def test_a_prompt_that_fits_to_the_last_token() -> None:
+    assert small().room(ASKED) == 60
+    small().check(ASKED)
+    with pytest.raises(ContextLengthError) as caught:
+        small().check(replace(ASKED, max_tokens=35))
+    message = "maximum context length is 100 tokens; however, you requested 101 tokens (66 in your"
+    assert message in caught.value.message
+    assert caught.value.param == "messages"
+
+
+def test_without_max_tokens_there_is_room_for_one() -> None:
+    small().check(replace(ASKED, conversation=(1,) * 93, max_tokens=None))
+    with pytest.raises(ContextLengthError) as caught:
+        small().check(replace(ASKED, conversation=(1,) * 94, max_tokens=None, raw=True))
+    assert caught.value.param == "prompt"
+
+
+def test_what_needs_every_probability_names_what_does_not() -> None:
+    scored = replace(ASKED, details=Details(prompt=True))
+    whole = replace(ASKED, mode=Mode.SEQUENCEWISE)
+    small().check(scored)
+    small().check(whole)
+    with pytest.raises(InvalidRequestError, match="leave out one of them, or use a model that"):
+        small(full=False).check(scored)
+    with pytest.raises(InvalidRequestError, match="use aggregation oneway, coupled or local, or"):
+        small(full=False).check(whole)
+
+
+def test_keys_and_values_need_a_model_that_takes_them() -> None:
+    with pytest.raises(InvalidRequestError, match="use context_text"):
+        small().check(replace(ASKED, mode=Mode.CONTEXT_KV))

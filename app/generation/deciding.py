@@ -1,0 +1,114 @@
+"""Who answers a request: the device on its own, or with the cloud, and from which conversation.
+
+All of it is decided here, on the device, before anything may leave.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from app.generation.events import Event, GenerationRequest, NotAsked, PeerChanged
+from app.generation.given import Given, hides
+from app.generation.plan import Retrieved
+from app.generation.retrieval import Retrieval
+from app.generation.rewriting import Rewriter
+from app.generation.transcripts import holds_a_chat
+from app.ledger.leakage import Kind, Part
+from app.ledger.writer import Ledger
+from app.peer_link.client import Link
+from app.settings import Cloud
+from dragon.inference.rows import Begins
+from dragon.inference.tokenizer import Message
+from dragon.link import control
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The request as it is answered; without the cloud if that is not to take part.
+
+    `found` is what was retrieved for it, if anything was yet. `events` tell why the cloud is left
+    out.
+    """
+
+    request: GenerationRequest
+    found: Retrieved | None = None
+    events: tuple[Event, ...] = ()
+
+
+@dataclass(frozen=True)
+class Decider:
+    """Decides with the person's documents, and with a model that makes questions stand alone."""
+
+    retrieval: Retrieval
+    rewriter: Rewriter
+    link: Link
+    ledger: Ledger
+
+    async def decide(self, request: GenerationRequest) -> Decision:
+        """Nothing leaves where no document is needed, or where one's own documents answer.
+
+        They are asked twice: what the whole chat asks, and what the cloud would be asked.
+        """
+        # What of a chat in one text was private is not known: it stays, unless the person sends it.
+        told = [message.content for message in request.messages if message.role == "system"]
+        holds = any(map(holds_a_chat, [request.query] if request.raw else told))
+        # The link limits the query: both sides search with the same text if they can.
+        most = control.MAX_QUERY
+        request = replace(request, query=request.query[-most:], cloud_query=request.asked[-most:])
+        if await self.retrieval.needless(request):
+            return Decision(_alone(request), self.retrieval.everyday(request), (NotAsked(),))
+        if holds and request.cloud is Cloud.WHEN_NEEDED:
+            return Decision(_alone(request), events=(NotAsked(),))
+        rewritten = self.retrieval.in_one_row(request)
+        if rewritten and self.retrieval.asks(request):
+            request = self._written_from(await self.rewriter.alone(request))
+        if not request.joint:
+            return Decision(request)
+        if not self.ledger.writable:
+            reason = "nothing may leave, since the ledger cannot be written"
+            return Decision(_alone(request), events=(PeerChanged(False, 0, reason),))
+        found: Retrieved | None = None
+        if request.cloud is Cloud.WHEN_NEEDED:
+            found = await self.retrieval.find(request, request.limit)
+            if request.judged and found.answers:
+                return Decision(_alone(request), found, (NotAsked(),))
+        if rewritten:
+            request = self._written_from(await self.rewriter.alone_for_cloud(request))
+        if not hides(request):
+            return Decision(request, found)
+        if not self.link.connected:
+            # Without a peer to write with, the whole conversation may be used.
+            away = PeerChanged(False, 0, self.link.status.away)
+            return Decision(_alone(request), found, (away,))
+        if request.cloud is Cloud.WHEN_NEEDED and request.judged:
+            # They may answer in the cloud's wording, though not in the whole chat's.
+            given = Given.of(request).request
+            found = await self.retrieval.find(given, request.limit)
+            if found.answers:
+                return Decision(_alone(given), found, (NotAsked(),))
+            return Decision(request, found)
+        return Decision(request)
+
+    def _written_from(self, request: GenerationRequest) -> GenerationRequest:
+        """The chat that the answer is written from; where a line is quoted, the question alone."""
+        if not self.retrieval.quotes_a_line(request):
+            return request
+        own, known = (
+            tuple(self.retrieval.tokenizer.conversation([Message("user", question)]))
+            for question in (request.query, request.asked)
+        )
+        return replace(
+            request,
+            conversation=own,
+            begins=Begins.TURNS,
+            cloud_conversation=None if known == own else known,
+            parts=tuple(
+                part for part in request.parts if part == Part(Kind.QUESTION, request.asked)
+            ),
+            prompt=request.prompt or (request.begins, request.conversation),
+        )
+
+
+def _alone(request: GenerationRequest) -> GenerationRequest:
+    """The request without the cloud."""
+    return replace(request, cloud=Cloud.NEVER)
