@@ -250,17 +250,25 @@ def _amended(
 def _in_paragraphs(hits: Sequence[DocumentHit], files: Path) -> list[DocumentHit]:
     """Sentences with what stands around them; a row of a table stands alone.
 
-    One that means nothing without what follows includes it.
+    One that means nothing without what follows includes it, and what a better one includes is left
+    out.
     """
     prose = {hit.document for hit in hits if not hit.tabular}
     texts = {each: text_of(files, each) for each in prose}
-    found = []
+    found = list[DocumentHit]()
     for hit in hits:
         text = texts.get(hit.document, "")
+        if text and any(_overlap(hit, other) for other in found):
+            continue
         if text and (end := whole_end(text, hit.start, hit.end)) > hit.end:
             hit = replace(hit, text=text[hit.start : end], end=end)
         found.append(replace(hit, around=paragraph_at(text, hit.start, hit.end)))
     return found
+
+
+def _overlap(one: DocumentHit, other: DocumentHit) -> bool:
+    same = one.document == other.document
+    return same and one.start < other.end and other.start < one.end
 
 
 async def _chunks_within(session: AsyncSession, scope: Scope) -> list[int] | None:

@@ -55,13 +55,15 @@ class Decider:
         # The link limits the query: both sides search with the same text if they can.
         most = control.MAX_QUERY
         request = replace(request, query=request.query[-most:], cloud_query=request.asked[-most:])
-        if await self.retrieval.needless(request):
-            return Decision(_alone(request), self.retrieval.everyday(request), (NotAsked(),))
         if holds and request.cloud is Cloud.WHEN_NEEDED:
             return Decision(_alone(request), events=(NotAsked(),))
-        rewritten = self.retrieval.in_one_row(request)
+        rewritten, alone = self.retrieval.in_one_row(request), request
         if rewritten and self.retrieval.asks(request):
-            request = self._written_from(await self.rewriter.alone(request))
+            alone = await self.rewriter.alone(request)
+        if await self.retrieval.needless(alone):
+            return Decision(_alone(request), self.retrieval.everyday(request), (NotAsked(),))
+        if rewritten and self.retrieval.asks(request):
+            request = self._written_from(alone)
         if not request.joint:
             return Decision(request)
         if not self.ledger.writable:

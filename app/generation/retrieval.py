@@ -218,13 +218,17 @@ class Retrieval:
         )
 
     async def needless(self, request: GenerationRequest) -> bool:
-        """Whether its last message needs no document: a greeting, thanks, a small task."""
+        """Whether its last message needs no document: a greeting, thanks, a small task.
+
+        "And easy-care?" may look like small talk; the question that it stands for does not.
+        """
         if not request.judged or request.raw or not request.messages or request.max_tokens == 0:
             return False
-        if holds_a_chat(request.messages[-1].content):
+        message = request.messages[-1].content
+        if holds_a_chat(message):
             return True
-        message = request.messages[-1].content[-control.MAX_QUERY :]
-        job = self.engine.submit_urgent(lambda: self.judge.needless(message))
+        wordings = dict.fromkeys((message[-control.MAX_QUERY :], request.query))
+        job = self.engine.submit_urgent(lambda: min(map(self.judge.needless, wordings)))
         return await asyncio.wrap_future(job) > NEEDLESS
 
     def everyday(self, request: GenerationRequest) -> Retrieved:

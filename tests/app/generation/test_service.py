@@ -6,6 +6,7 @@ Not where the user's documents answer in anybody's wording.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
@@ -118,6 +119,29 @@ async def test_where_documents_answer_what_the_cloud_would_be_asked_nothing_leav
         events.append(event)
     assert any(isinstance(event, NotAsked) for event in events) is stays
     assert [part.text for part in ledger.parts] == ([] if stays else [KNOWN])
+
+
+class Judge:
+    """Takes a question of two words for small talk."""
+
+    def needless(self, message: str) -> float:
+        return 9.0 if len(message.split()) == 2 else -9.0
+
+
+@pytest.mark.parametrize(("alone", "needless"), [("And silk?", True), (WHOLE, False)])
+async def test_what_looks_like_small_talk_may_stand_for_a_question(
+    tokenizer: Tokenizer, alone: str, needless: bool
+) -> None:
+    nothing: Any = None
+    judge: Any = Judge()
+    with ThreadPoolExecutor(1) as pool:
+        engine: Any = SimpleNamespace(submit_urgent=pool.submit)
+        found = Retrieval(
+            tokenizer, nothing, judge, engine, nothing, nothing, Answers.LINES, None, 0
+        )
+        chat = (Message("user", "How long is wool?"), Message("user", "And silk?"))
+        request = GenerationRequest((20,), alone, Sampling(), messages=chat)
+        assert await found.needless(request) is needless
 
 
 CONTEXT, BEFORE = 100, 6
