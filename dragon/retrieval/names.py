@@ -53,6 +53,8 @@ _NO_CODE = re.compile(r"\d+(?:st|nd|rd|th|x|s|[^\W\d_]{1,2})|\d+-[^\W\d_]{3,}|(?
 _LABELLED = re.compile(
     r"([^\W\d_]{1,30})\.?[\s#:№-]{1,3}((?:\d[\w./-]*)(?:\s?(?:,|[&/–-]|and|or|to|und|oder|bis|et|ou|y|o|e)\s?\d[\w./-]*)*)"
 )
+_NUMBERED = re.compile(r"[^\W\d_]{4,30}\s\d{1,2}\b(?![.:]\d)")
+_SHORT = 2  # digits, of numbers that many things have
 _RANGE = re.compile(r"(\d{1,9})\s?-\s?(\d{1,9})")
 _YEAR = re.compile(r"1[5-9]\d\d|20\d\d")
 H = TypeVar("H")
@@ -158,6 +160,9 @@ def _has(name: Name, text: str) -> bool | None:
         numbered = [m[2] for m in _LABELLED.finditer(text) if _label(m[1]) == name.label]
         if numbered:
             return any(_holds(each, form) for each in numbered)
+        if len(form) <= _SHORT:  # studio 1 is not year 1
+            left = _NUMBERED.sub(" ", text)
+            return form in {_code(token[0]) for token in _TOKEN.finditer(left)} or None
     return form in codes or None
 
 

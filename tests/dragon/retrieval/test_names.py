@@ -51,6 +51,7 @@ def test_what_is_named_is_met(question: str, line: str) -> None:
         ("What is version 2.1?", "Version 2.10 was released in May."),
         ("What has the address 10.0.0.21?", "The scanner has the address 10.0.0.210."),
         ("What is in room 13?", "Room 12 has 13 chairs."),
+        ("What does a child in year 1 pay?", "Pottery is in Studio 1 on Mondays."),
         ("Whose number is 0151 2207?", "Anna's phone: +49 151 2208."),
         ("What was the rent in 2024?", "In 2025 it was 430 euros."),
         ("Who waits at gate B4?", "Gate B7 is for Anna."),
