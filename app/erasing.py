@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
+import sqlite3
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from app.documents.store import DocumentStore
 from app.ledger.writer import Ledger
 from app.owners import acting, acting_as
 from app.storage.blanking import give_up_ledger
+from app.storage.database import DATABASE
 from app.storage.tables import Conversation, Document, KnownAnswer, Project
 from dragon.errors import NotFoundError
 from dragon.whole_file import synchronise, write_whole
@@ -118,3 +120,19 @@ class Erasing:
         async with self.sessions() as session:
             own = select(table.id).where(table.owner == acting())
             return list(await session.scalars(own))
+
+
+def left_by(owner: str, data_dir: Path) -> str:
+    """The numbers of an owner's documents and conversations, in words; "" if none. Blocks."""
+    if not (data_dir / DATABASE).is_file():
+        return ""
+    found = []
+    with (
+        closing(sqlite3.connect(data_dir / DATABASE)) as connection,
+        suppress(sqlite3.OperationalError),  # not used since owners were introduced
+    ):
+        for table in ("documents", "conversations"):
+            counted = f"SELECT count(*) FROM {table} WHERE owner = ?"  # noqa: S608
+            ((count,),) = connection.execute(counted, (owner,)).fetchall()
+            found += [f"{count} {table if count > 1 else table[:-1]}"] if count else []
+    return " and ".join(found)

@@ -137,6 +137,6 @@ def _keys() -> KeyFile[ApiKey]:
 
 def _left_by(name: str, data_dir: Path) -> str:
     # Imported late: `dragon up` needs no database.
-    from app.storage.left import left_by
+    from app.erasing import left_by
 
     return left_by(name, data_dir)

@@ -1,6 +1,6 @@
 """What is installed is complete: the wheel's files, and what the image is built from.
 
-Covers `app.packaged`.
+Covers `app.paths`.
 """
 
 from __future__ import annotations

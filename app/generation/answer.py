@@ -5,28 +5,146 @@ It decides nothing by a clock and sends nothing: a run feeds it, and emits the e
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from app.generation.attribution import AnswerDetails
-from app.generation.citations import Citations
 from app.generation.events import (
+    Citation,
     Cited,
+    Entry,
     Finished,
     GenerationRequest,
     Source,
     SourcesFound,
     TextDelta,
 )
-from app.generation.stats import Record, cut_statistics, verdicts
-from app.generation.timeline import Trace
 from dragon.inference.decoder import CutStatistics
 from dragon.inference.estimates import Pace
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
 from dragon.protocol.committed_text import Settled
 from dragon.protocol.session import Session
+from dragon.sampling.role import Role
+
+_CITED = re.compile(r"\[\s*\d{1,3}(?:\s*,\s*\d{1,3})*\s*\]")
+_NUMBER = re.compile(r"\d+")
+_BEGUN = re.compile(r"\[[\d,\s]{0,40}\Z")
+
+
+class Citations:
+    """Reads a text in pieces, cut anywhere, for "[1]", "[1] [2]" and "[1, 2]"."""
+
+    def __init__(self) -> None:
+        self._begun = ""  # what may become a citation
+        self._length = 0  # characters before it
+
+    def read(self, piece: str, sources: Sequence[Source]) -> list[Citation]:
+        """The citations that a piece completes; a number without a source is plain text."""
+        text = self._begun + piece
+        found = list(self._resolved(text, sources))
+        begun = _BEGUN.search(text)
+        kept = begun.start() if begun else len(text)
+        self._begun = text[kept:]
+        self._length += kept
+        return found
+
+    def _resolved(self, text: str, sources: Sequence[Source]) -> Iterator[Citation]:
+        numbered = {
+            source.citation: index
+            for index, source in enumerate(sources)
+            if source.citation is not None
+        }
+        for cited in _CITED.finditer(text):
+            for number in _NUMBER.finditer(text, cited.start(), cited.end()):
+                source = numbered.get(int(number.group()))
+                if source is not None:
+                    at = self._length
+                    yield Citation(at + number.start(), at + number.end(), source)
+
+
+@dataclass
+class Record:
+    """Times in seconds of the monotonic clock."""
+
+    started: float = field(default_factory=time.monotonic)
+    decoding: float | None = None
+    first: float | None = None
+
+    def statistics(
+        self, session: Session, pace: Pace, tokens: int, *, linked: bool
+    ) -> dict[str, float]:
+        """The statistics of an answer of `tokens` tokens; `linked` adds the peer's.
+
+        `pace` records the acceptance rates.
+        """
+        agreement, now = session.agreement, time.monotonic()
+        stats = {
+            "ttft_ms": 1000 * ((self.first or now) - self.started),
+            "prefill_ms": 1000 * ((self.decoding or now) - self.started),
+            "ms_per_token": 1000 * (now - (self.decoding or now)) / max(1, tokens),
+        }
+        if agreement.verdicts:
+            stats["accept_device"], stats["accept_cloud"] = agreement.acceptance()
+            pace.accept_device.add(stats["accept_device"])
+            pace.accept_cloud.add(stats["accept_cloud"])
+            stats["tv"] = agreement.tv / len(agreement.verdicts)
+            stats["window"] = session.window
+        seconds = {"decode_device_ms": pace.decode.value}
+        if linked:
+            seconds["rtt_ms"] = pace.link.round_trip.value
+            seconds["decode_cloud_ms"] = pace.remote_decode.value
+        stats |= {name: 1000 * value for name, value in seconds.items() if value is not None}
+        return stats
+
+
+def cut_statistics(cuts: CutStatistics) -> dict[str, float]:
+    """What cutting distributions for the wire has cost, averaged over them."""
+    if not cuts.count:
+        return {}
+    return {"wire_mass": cuts.mass / cuts.count, "wire_tv": cuts.tv / cuts.count}
+
+
+def verdicts(kept: Sequence[tuple[bool, bool]]) -> str:
+    """A character per position: both drafts accepted, the device's, the cloud's, or neither."""
+    characters = {(True, True): "=", (True, False): "d", (False, True): "c", (False, False): "."}
+    return "".join(characters[verdict] for verdict in kept)
+
+
+_MOST = 1200
+"""The most entries kept; a long answer's beginning shows how it was written."""
+_SIDES = {Role.DEVICE: "d", Role.CLOUD: "c"}
+
+
+@dataclass
+class Trace:
+    """Entries are (kind, position, from, to): `d` or `c` a side's draft, `t` a token of the text.
+
+    Times are in milliseconds since the answer began, on the device's clock.
+    """
+
+    started: float = field(default_factory=time.monotonic)
+    entries: list[Entry] = field(default_factory=list)
+
+    def draft(self, side: Role, position: int, decode_us: int, underway: float = 0.0) -> None:
+        """A side decoded a position for `decode_us` microseconds, until `underway` seconds ago."""
+        done = self._now() - 1000 * underway
+        self._add(_SIDES[side], position, done - decode_us / 1000, done)
+
+    def text(self, position: int, count: int) -> None:
+        """`count` tokens from `position` on are final."""
+        now = self._now()
+        for at in range(position, position + count):
+            self._add("t", at, now, now)
+
+    def _now(self) -> float:
+        return 1000 * (time.monotonic() - self.started)
+
+    def _add(self, kind: str, position: int, begun: float, done: float) -> None:
+        if len(self.entries) < _MOST:
+            self.entries.append((kind, position, round(begun, 1), round(done, 1)))
 
 
 class Answer:

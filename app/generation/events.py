@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from app.generation.timeline import Entry
 from app.ledger.leakage import Part
 from app.settings import Cloud
 from dragon.inference.chat_template import Message
@@ -16,6 +15,9 @@ from dragon.inference.tokenizer import TextStream, Tokenizer
 from dragon.sampling.params import Mode, Sampling
 
 DEFAULT_MAX_TOKENS = 512
+
+Entry = tuple[str, int, float, float]
+"""What happened when (`answer.Trace`): kind, position, from and to, in milliseconds."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from app.generation import token_ids
 from app.generation.cloud_view import View
 from app.ledger.leakage import Kind, Part
 from dragon.errors import ContextLengthError, InvalidRequestError
@@ -144,7 +143,7 @@ async def text_prompt(
         require_room(len(prompt), model, "prompt", to_cut=to_cut)
         tokens, query = await asyncio.to_thread(tokenizer.read, prompt), prompt
     else:
-        tokens = token_ids.known(prompt, tokenizer, model.model_name, "prompt")
+        tokens = known(prompt, tokenizer, model.model_name, "prompt")
         query = ""
     # They are added when the prompt is run, and must not occur twice.
     start = tokenizer.bare_row(raw=True)
@@ -192,3 +191,15 @@ def _too_long(tokens: int | str, model: Model, param: str) -> ContextLengthError
         ),
         param=param,
     )
+
+
+def known(ids: Sequence[int], tokenizer: Tokenizer, model: str, param: str) -> list[int]:
+    """The ids; raises `InvalidRequestError` if one is not in the model's vocabulary."""
+    if ids and max(ids) >= tokenizer.vocab_size:
+        raise InvalidRequestError(
+            f"{param}: {max(ids)} is not a token of {model}, whose vocabulary has "
+            f"{tokenizer.vocab_size}: these are another tokenizer's ids. Send the text, or ids of "
+            "/tokenize",
+            param=param,
+        )
+    return list(ids)

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from app.home import short
 from app.models.model import Kind, Model
+from app.paths import short
 from dragon.errors import ConfigurationError
 from dragon.inference.backends.llama_cpp.header import Header
 from dragon.localizable import localizable

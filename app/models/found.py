@@ -9,11 +9,11 @@ from types import MappingProxyType
 
 from pydantic import SecretStr
 
-from app.home import short
 from app.models import files, hub, servers
 from app.models.choice import following
 from app.models.model import Kind, Model, installed_memory
 from app.models.servers import Keys
+from app.paths import short
 from app.settings import Settings
 from dragon.errors import NotFoundError
 from dragon.inference.choice import is_server

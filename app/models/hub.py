@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from app.home import short
 from app.models import files
 from app.models.model import Kind, Model
+from app.paths import short
 from dragon.localizable import localizable
 
 WHERE = localizable("model.where.hub", "Hugging Face cache")

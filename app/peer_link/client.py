@@ -14,10 +14,18 @@ from typing import Protocol
 
 from websockets.exceptions import InvalidStatus, WebSocketException
 
-from app.peer_link import reasons
 from app.peer_link.connection import Connection, Observer, Receiver
 from app.peer_link.refusals import Refusal, Refusals
-from app.peer_link.status import PeerStatus
+from app.peer_link.status import (
+    LOST,
+    PASSING,
+    PeerStatus,
+    denied,
+    lost,
+    together,
+    unreached,
+    untrusted,
+)
 from dragon.errors import HandshakeError, LinkError
 from dragon.inference.estimates import Pace
 from dragon.link import control, registry
@@ -185,7 +193,7 @@ class Link:
             late = await asyncio.gather(*pending, return_exceptions=True)
             _abort(each for each in late if isinstance(each, Connection))
         if not found:
-            return reasons.together(failed)
+            return together(failed)
         best = min(found, key=self._cost)
         _abort(each for each in found if each is not best)
         return best
@@ -201,12 +209,12 @@ class Link:
         except (HandshakeError, ssl.SSLCertVerificationError) as error:
             if isinstance(error, HandshakeError):
                 return PeerStatus("refused", detail=error.message)
-            return PeerStatus("refused", detail=reasons.untrusted(error))
+            return PeerStatus("refused", detail=untrusted(error))
         except InvalidStatus as error:
-            passing = error.response.status_code >= reasons.PASSING
-            return PeerStatus("connecting" if passing else "refused", detail=reasons.denied(error))
+            passing = error.response.status_code >= PASSING
+            return PeerStatus("connecting" if passing else "refused", detail=denied(error))
         except _ERRORS as error:
-            return PeerStatus("connecting", detail=reasons.unreached(error))
+            return PeerStatus("connecting", detail=unreached(error))
         return connection
 
     def _take(self, connection: Connection) -> None:
@@ -229,7 +237,7 @@ class Link:
             await connection.serve()
         except _ERRORS as error:
             if connection is self._current:
-                self._set_status(PeerStatus("connecting", detail=reasons.lost(error)))
+                self._set_status(PeerStatus("connecting", detail=lost(error)))
         finally:
             self._connections.discard(connection)
 
@@ -268,7 +276,7 @@ class Link:
     def _on_change(self) -> None:
         """A connection has ended, or its peer is shutting down or has no room for an answer."""
         if self._current is not None and self._current.ended:
-            self._set_status(PeerStatus("connecting", detail=reasons.LOST))
+            self._set_status(PeerStatus("connecting", detail=LOST))
         self._changed.set()
 
     def _set_status(self, status: PeerStatus) -> None:

@@ -11,7 +11,7 @@ from typing import TypeVar
 from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
-from app.peer_link.reasons import denied
+from app.peer_link.status import denied
 from dragon.errors import FrameError, HandshakeError, LinkError
 from dragon.link import control, registry
 from dragon.link.address import PeerAddress

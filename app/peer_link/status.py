@@ -1,11 +1,20 @@
-"""The status of the link to the cloud peer."""
+"""The status of the link to the cloud peer, and why there is none.
+
+In the peer's own words if it gave any, else in the system's.
+"""
 
 from __future__ import annotations
 
+import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from dragon.localizable import Localizable
+from websockets.exceptions import InvalidStatus
+
+from dragon.errors import LinkError
+from dragon.link.address import PeerAddress
+from dragon.localizable import Localizable, joined, localizable
 
 
 @dataclass(frozen=True)
@@ -20,3 +29,55 @@ class PeerStatus:
     def away(self) -> Localizable:
         """Why the cloud does not take part."""
         return Localizable(self.detail or "there is no connection to the cloud", "cloud.unreached")
+
+
+PASSING = 500
+"""The least HTTP status that is no refusal: a proxy sends it for a peer that has just gone."""
+
+_CODES = {401: "link.key", 503: "link.ending"}
+LOST = localizable("link.broken", "the connection was lost")
+
+
+def denied(error: InvalidStatus) -> Localizable:
+    """For a peer that does not admit the device."""
+    status = error.response.status_code
+    why = (error.response.body or b"")[:500].decode(errors="replace") or f"HTTP {status}"
+    code = _CODES.get(status, "link.other")
+    return Localizable(f"the peer refuses the link: {why}", code, {"why": why})
+
+
+def untrusted(error: ssl.SSLCertVerificationError) -> Localizable:
+    """For a peer whose certificate is wrong."""
+    why = str(error.strerror)
+    return Localizable(why, "link.certificate", {"why": why})
+
+
+def unreached(error: Exception) -> Localizable:
+    """For a peer that could not be reached."""
+    if (said := _said(error)) is not None:
+        return said
+    why = str(error) or "no answer"
+    return Localizable(why, "link.unreached", {"why": why})
+
+
+def lost(error: Exception) -> Localizable:
+    """For a peer that was connected."""
+    return _said(error) or (Localizable(str(error), LOST.code) if str(error) else LOST)
+
+
+def together(failed: Mapping[PeerAddress, PeerStatus]) -> PeerStatus:
+    """The link's status if none of its peers can be reached."""
+    if len(failed) == 1:
+        return next(iter(failed.values()))
+    refused = all(status.state == "refused" for status in failed.values())
+    details = [
+        localizable("link.one", "{url}: {why}", url=peer.url, why=status.detail)
+        for peer, status in failed.items()
+    ]
+    return PeerStatus("refused" if refused else "connecting", detail=joined(details, "; "))
+
+
+def _said(error: Exception) -> Localizable | None:
+    """The peer's own message."""
+    message = error.message if isinstance(error, LinkError) else None
+    return message if isinstance(message, Localizable) else None

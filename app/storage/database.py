@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import (
     create_async_engine,
 )
 
-from app.packaged import packaged
+from app.paths import packaged
 from app.storage import full_text
 from app.storage.owned import OwnersSession
 

@@ -2,15 +2,49 @@
 
 from __future__ import annotations
 
+import json
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import JSON, ColumnElement, ForeignKey, MetaData, false, literal_column, true
+from sqlalchemy import (
+    JSON,
+    ColumnElement,
+    Dialect,
+    ForeignKey,
+    MetaData,
+    String,
+    false,
+    literal_column,
+    true,
+)
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.types import TypeDecorator
 
 from app.owners import acting
-from app.storage.localizable_text import LocalizableText
 from app.storage.owned import Owned, Shareable
+from dragon.localizable import Localizable
+
+_MARK = "\x1f"
+"""Separates, in the column, a message from its translation data in JSON."""
+
+
+class LocalizableText(TypeDecorator[str]):
+    """Text; for a `Localizable`, code and values are stored, too."""
+
+    impl = String
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """The value to store."""
+        if not isinstance(value, Localizable):
+            return value
+        return value + _MARK + json.dumps(value.as_json())
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
+        """The value that was stored."""
+        if value is None or _MARK not in value:
+            return value
+        return Localizable.from_json(json.loads(value.partition(_MARK)[2]))
 
 
 class Base(DeclarativeBase):

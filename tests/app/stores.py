@@ -15,7 +15,7 @@ from sqlalchemy import select
 from app.documents.erasure import DerivedStore
 from app.documents.progress import Progress
 from app.documents.store import DocumentStore
-from app.packaged import packaged
+from app.paths import packaged
 from app.storage import database
 from app.storage.tables import Chunk, Document, Status
 from dragon.retrieval.embedder import Embedder

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
-from app.packaged import packaged
+from app.paths import packaged
 from app.peer_link.refusals import Refusal
 from dragon.localizable import localizable
 from harness.services import KEY, Service

@@ -14,7 +14,7 @@ from app.api.openai.parameters import rendering_of
 from app.api.openai.schemas import MAX_TEXT, DetokenizeBody, TokenizeBody, as_messages
 from app.api.openai.tools import require_tools
 from app.container import AppState, State
-from app.generation.token_ids import known
+from app.generation.prompts import known
 from dragon.errors import InvalidRequestError
 from dragon.inference.chat_template import Rendering
 from dragon.inference.tokenizer import Message, Tokenizer

@@ -13,8 +13,8 @@ from app.api.openai.openapi import failures
 from app.container import AppState, State
 from app.documents.folders.folders import FileState, Folder
 from app.documents.uploads import MAX_COLLECTION_CHARACTERS
-from app.home import short
 from app.owners import acting, acting_as
+from app.paths import short
 from dragon.errors import InvalidRequestError
 from dragon.localizable import with_localizable
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import cache
 
-from app.packaged import packaged
+from app.paths import packaged
 
 LANGUAGES = ("en", "de", "es")
 

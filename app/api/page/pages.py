@@ -24,7 +24,7 @@ from app.api_keys import ApiKey, May
 from app.auth import COOKIE, SECURE_COOKIE, SESSION_S
 from app.container import AppState, State
 from app.documents.readers.sniff import ACCEPTED
-from app.packaged import packaged
+from app.paths import packaged
 from dragon.keys import is_loopback
 from dragon.localizable import with_localizable
 

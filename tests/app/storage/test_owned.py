@@ -1,6 +1,6 @@
 """Whose rows statements touch, whatever they look like.
 
-Covers `app.owners`, `app.storage.left` and `app.storage.owned`.
+Covers `app.owners`, `app.erasing` and `app.storage.owned`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from sqlalchemy import Select, delete, exists, func, select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from sqlalchemy.orm import aliased
 
+from app.erasing import left_by
 from app.owners import DEVICE, act_as, acting, acting_as, everyone
 from app.storage.database import connect, database_url, migrate, session_maker
-from app.storage.left import left_by
 from app.storage.owned import Owned, Shareable
 from app.storage.tables import Base, Chunk, Conversation, Document, PassageSpending
 from dragon.errors import NotYoursError

@@ -1,6 +1,6 @@
 """`/tokenize` and `/detokenize` agree with what completions and chats are run on.
 
-Covers `app.generation.token_ids` and `app.generation.prompts`.
+Covers `app.generation.prompts` and `app.generation.prompts`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.home import short
+from app.paths import short
 
 
 def test_the_home_folder_is_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

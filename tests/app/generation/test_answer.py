@@ -1,4 +1,4 @@
-"""Citations are resolved to sources, however the text is cut."""
+"""Citations in an answer, and when drafts were made and tokens became text."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.generation.citations import Citations
+from app.generation import answer
+from app.generation.answer import Citations, Trace
 from app.generation.events import Citation, Source
+from dragon.sampling.role import Role
 
 # The device has found two passages, the cloud three of the five that it may use.
 SOURCES = [
@@ -63,3 +65,22 @@ def test_the_clouds_passages_count_once_they_are_there() -> None:
     reader = Citations()
     assert reader.read("As in [6], ", SOURCES[:2]) == []
     assert reader.read("or in [6].", SOURCES) == [Citation(18, 19, 2)]
+
+
+def test_when_drafts_were_made_and_tokens_became_text() -> None:
+    noted = Trace()
+    noted.draft(Role.DEVICE, 0, 5000)
+    noted.draft(Role.CLOUD, 0, 5000, underway=0.1)
+    noted.text(0, 2)
+    (_, _, begun, sent), (_, _, cloud_begun, cloud_done), *text = noted.entries
+    assert [entry[0] for entry in noted.entries] == ["d", "c", "t", "t"]
+    assert [entry[1] for entry in text] == [0, 1]
+    assert sent - begun == 5.0
+    assert cloud_done - cloud_begun == 5.0
+    assert cloud_done <= sent - 90
+
+
+def test_it_is_bounded() -> None:
+    noted = Trace()
+    noted.text(0, 10 * answer._MOST)
+    assert len(noted.entries) == answer._MOST

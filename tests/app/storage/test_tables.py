@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Column, MetaData, Table, Text, cast, create_engine, insert, select
 
-from app.storage.localizable_text import LocalizableText
+from app.storage.tables import LocalizableText
 from dragon.localizable import Localizable, localizable
 
 TABLE = Table("sentences", MetaData(), Column("said", LocalizableText))

@@ -1,8 +1,9 @@
-"""Paths as people write them."""
+"""Paths: as people write them, and of the files that come with the code."""
 
 from __future__ import annotations
 
 import os
+from importlib.resources import files
 from pathlib import Path
 
 
@@ -13,3 +14,9 @@ def short(path: Path | str) -> str:
         if f"{whole}/".startswith(f"{begins}/"):
             return f"~{whole.removeprefix(begins)}"
     return whole
+
+
+def packaged(name: str) -> Path:
+    """The directory `static` or `alembic`."""
+    inside = Path(str(files("app"))) / name
+    return inside if inside.is_dir() else inside.parents[1] / name
