@@ -8,7 +8,7 @@ from functools import partial
 
 from dragon.errors import InvalidRequestError
 from dragon.inference.rows import Row
-from dragon.link import bulk, control
+from dragon.link import bodies, control
 from dragon.link.registry import Message
 from dragon.retrieval.prompt_rows import document_rows
 from peer.context import Shared
@@ -49,7 +49,7 @@ class CloudFetch:
         yield control.Fetched(documents=documents)
         if asked.weights is not None:
             for row in rows[: len(kept)]:
-                for piece in bulk.pieces(await self._kv(row)):
+                for piece in bodies.pieces(await self._kv(row)):
                     yield piece
 
     async def _kv(self, row: Row) -> bytes:

@@ -10,7 +10,7 @@ from dragon.inference import scoring
 from dragon.inference.adjustment import Adjustment
 from dragon.inference.backends.backend import require_full
 from dragon.inference.scoring import CREDIT, CloudScore
-from dragon.link import bulk, control
+from dragon.link import bodies, control
 from dragon.link.registry import Message
 from peer.context import Shared
 
@@ -66,7 +66,7 @@ class CloudScoring:
                 for side in await asyncio.wrap_future(scoring.run(engine, decoder, work)):
                     await self._wait_for_room()
                     score = CloudScore.of(side, next(text)).pack()
-                    for piece in bulk.pieces(score):
+                    for piece in bodies.pieces(score):
                         yield piece
         finally:
             engine.close(decoder)

@@ -28,7 +28,7 @@ from dragon.inference.scoring import CloudScore, Scored
 from dragon.inference.tokenizer import Tokenizer
 from dragon.inference.weighting import Rescoring
 from dragon.link import control
-from dragon.link.bulk import Bulk
+from dragon.link.bodies import Bulk
 from dragon.link.registry import Message
 
 log = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from dragon.errors import FrameError, LinkError
 from dragon.inference.backends.backend import Backend, KVAccess
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
-from dragon.link.bulk import Bulk
+from dragon.link.bodies import Bulk
 from dragon.link.registry import Message
 from dragon.retrieval.relevance import Hit, relevance
 

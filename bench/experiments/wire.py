@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from bench.lib import distributions, report, workload
-from dragon.link import drafts, registry
+from dragon.link import bodies, registry
 from dragon.protocol.messages import Draft
 from dragon.retrieval.chunking import sentences
 from dragon.retrieval.embedder import Embedder
@@ -33,7 +33,7 @@ VOCABULARIES = (8192, 50_272, 151_936)
 # The first mass is that of DRAGON, arXiv 2504.11197.
 CUTS = [(0.8, NUCLEUS_CAP), *((NUCLEUS_MASS, cap) for cap in (60, 128, 512, 2048, NUCLEUS_CAP))]
 _SMALL = 60
-_NOTES = f"""`bytes` are those of a whole frame, {drafts.HEAD_BYTES} bytes of head included;
+_NOTES = f"""`bytes` are those of a whole frame, {bodies.DRAFT_HEAD_BYTES} bytes of head included;
 `bytes_60` is the largest frame of those whose nucleus holds at most 60 tokens. None such can take
 more than 290 at a vocabulary of 151,936: a step or a weight of three bytes is over 2^14, so there
 are at most 9 and 4 of them. `json` and `float16` are the bytes of the whole vector. `tv` is the

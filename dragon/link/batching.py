@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from dragon.errors import FrameError
-from dragon.link.kinds import BinaryKind
+from dragon.link.bodies import BinaryKind
 
 # A message of this many bytes is long enough: with more, its first frame would arrive later.
 _ENOUGH = 32 * 1024

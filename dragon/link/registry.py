@@ -18,8 +18,8 @@ import orjson
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from dragon.errors import FrameError, InvalidRequestError
-from dragon.link import bulk, control, corrections, drafts, targets
-from dragon.link.kinds import BinaryKind
+from dragon.link import bodies, control
+from dragon.link.bodies import BinaryKind
 from dragon.protocol.messages import Candidate, Correction, Draft, Join, Resync, Score, Target
 from dragon.sampling.role import Role
 
@@ -32,7 +32,7 @@ _HEAD = struct.Struct("<BI")  # kind, stream id
 M = TypeVar("M")
 Frame = str | bytes
 Message = (
-    control.Control | Join | Resync | Candidate | Score | Draft | Target | Correction | bulk.Bulk
+    control.Control | Join | Resync | Candidate | Score | Draft | Target | Correction | bodies.Bulk
 )
 
 
@@ -130,20 +130,20 @@ _TEXT: tuple[TextKind[Any], ...] = (
 )
 _BINARY: tuple[BodyKind[Any], ...] = (
     BodyKind(
-        "draft", Draft, Sender.EITHER, drafts.largest_token,
-        BinaryKind.DRAFT, drafts.encode, drafts.decode,
+        "draft", Draft, Sender.EITHER, bodies.largest_token_of_draft,
+        BinaryKind.DRAFT, bodies.encode_draft, bodies.decode_draft,
     ),
     BodyKind(
         "target", Target, Sender.EITHER, lambda target: target.token,
-        BinaryKind.TARGET, targets.encode, targets.decode,
+        BinaryKind.TARGET, bodies.encode_target, bodies.decode_target,
     ),
     BodyKind(
         "correction", Correction, Sender.DEVICE, _of_tokens,
-        BinaryKind.CORRECTION, corrections.encode, corrections.decode,
+        BinaryKind.CORRECTION, bodies.encode_correction, bodies.decode_correction,
     ),
     BodyKind(
-        "bulk", bulk.Bulk, Sender.CLOUD, lambda _: 0,
-        BinaryKind.BULK, bulk.encode, bulk.decode,
+        "bulk", bodies.Bulk, Sender.CLOUD, lambda _: 0,
+        BinaryKind.BULK, bodies.encode_bulk, bodies.decode_bulk,
     ),
 )  # fmt: skip
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from dragon.link import batching, bulk, control, registry
+from dragon.link import batching, bodies, control, registry
 from dragon.protocol.messages import Candidate, Draft, Resync, Score, Target
 from dragon.protocol.session import Session
 from dragon.sampling.mixture import Side
@@ -109,7 +109,7 @@ _MADE: Mapping[Behaviour, Callable[[Asked], registry.Frame]] = {
         Candidate(asked.session.incarnation, (5, 6, 7), -1.0, 0)
     ),
     Behaviour.SCORE: lambda asked: asked.frame(Score(asked.session.incarnation, -1.0)),
-    Behaviour.BULK: lambda asked: asked.frame(bulk.Bulk(bytes(1000))),
+    Behaviour.BULK: lambda asked: asked.frame(bodies.Bulk(bytes(1000))),
     Behaviour.FOREIGN: lambda asked: asked.frame(asked.draft(token=(1 << 31) - 1)),
     Behaviour.GARBAGE: lambda _: os.urandom(1000),
     Behaviour.STRANGER: lambda asked: registry.encode(asked.draft(), asked.stream + 1000),

@@ -16,7 +16,7 @@ from typing import Any
 
 from dragon.errors import FrameError
 from dragon.inference.estimates import DecodeDelay, LinkMeter, Pace
-from dragon.link import batching, bulk, control, registry
+from dragon.link import batching, bodies, control, registry
 from dragon.protocol.messages import (
     Candidate,
     Correction,
@@ -83,7 +83,7 @@ def right(sender: Role) -> list[registry.Message]:
         control.Scoring(documents=(_DOCUMENT,), rows=1),
         Resync(1),
         Score(1, -2.0),
-        bulk.Bulk(b"keys and values"),
+        bodies.Bulk(b"keys and values"),
     ]
 
 

@@ -21,8 +21,7 @@ from websockets.sync.client import ClientConnection
 
 from dragon.inference.scoring import CREDIT, CloudScore
 from dragon.link import batching, control, registry
-from dragon.link.bulk import Bulk
-from dragon.link.kinds import BinaryKind
+from dragon.link.bodies import BinaryKind, Bulk
 from dragon.protocol.messages import Draft, Target
 from dragon.sampling.mixture import Side
 from dragon.sampling.quantized import SCALE, WireDistribution

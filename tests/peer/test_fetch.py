@@ -18,7 +18,7 @@ from dragon.inference.decoder import Decoder
 from dragon.inference.engine import Engine
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
-from dragon.link.bulk import Bulk
+from dragon.link.bodies import Bulk
 from dragon.link.registry import Message
 from dragon.retrieval.prompt_rows import document_row
 from dragon.retrieval.relevance import Hit

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dragon.errors import FrameError
 from dragon.link import batching, registry
-from dragon.link.kinds import BinaryKind
+from dragon.link.bodies import BinaryKind
 from dragon.sampling.role import Role
 
 BUNDLE = bytes([BinaryKind.BUNDLE])

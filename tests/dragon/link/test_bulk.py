@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragon.errors import FrameError
-from dragon.link.bulk import MAX_PAYLOAD, Bulk, pieces
+from dragon.link.bodies import MAX_PAYLOAD, Bulk, pieces
 from dragon.link.control import MAX_CONTROL_BYTES
 from dragon.link.registry import decode, encode
 from dragon.sampling.role import Role

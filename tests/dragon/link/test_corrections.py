@@ -1,4 +1,4 @@
-"""Corrections: what goes in comes out, garbage is a `FrameError`. Covers `dragon.link.varints`."""
+"""Corrections: what goes in comes out, garbage is a `FrameError`. Covers `dragon.link.bodies`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drafts and targets (`dragon.link.targets`): what goes in comes out, garbage is a `FrameError`."""
+"""Drafts and targets (`dragon.link.bodies`): what goes in comes out, garbage is a `FrameError`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragon.errors import FrameError
-from dragon.link.drafts import HEAD_BYTES, MAX_BODY_BYTES
+from dragon.link.bodies import DRAFT_HEAD_BYTES, MAX_DRAFT_BYTES
 from dragon.link.registry import encode
 from dragon.protocol.messages import Draft, Target
 from dragon.sampling.mixture import LOG_H_LIMIT, Side
@@ -21,7 +21,7 @@ from dragon.sampling.role import Role
 from tests.dragon.link.frames import decode
 
 VOCABULARY = 151_936
-HEAD = 5 + HEAD_BYTES  # kind and stream id come first
+HEAD = 5 + DRAFT_HEAD_BYTES  # kind and stream id come first
 
 
 def frame_of(message: Draft | Target, stream: int) -> bytes:
@@ -85,7 +85,7 @@ def decode_or_refuse(frame: bytes) -> None:
 @given(u32, drafts() | targets)
 def test_round_trip(generation: int, message: Draft | Target) -> None:
     frame = frame_of(message, generation)
-    assert len(frame) <= MAX_BODY_BYTES
+    assert len(frame) <= MAX_DRAFT_BYTES
     assert decode(frame, VOCABULARY) == (generation, message)
 
 
@@ -131,7 +131,7 @@ def test_any_nucleus_of_sixty_tokens_is_small(ids: set[int], shares: list[int]) 
 def test_the_largest_nucleus_fits() -> None:
     draft = a_draft(NUCLEUS_CAP, 1 << 31)
     frame = frame_of(draft, 1)
-    assert len(frame) <= MAX_BODY_BYTES
+    assert len(frame) <= MAX_DRAFT_BYTES
     assert decode(frame, 1 << 31) == (1, draft)
 
 
@@ -170,7 +170,7 @@ def test_every_truncation_and_every_bit_flip(message: Draft | Target) -> None:
         decode(frame + b"\x01", VOCABULARY)
 
 
-@pytest.mark.parametrize("frame", [b"", b"\x00", b"\x09" * 40, bytes(MAX_BODY_BYTES + 1)])
+@pytest.mark.parametrize("frame", [b"", b"\x00", b"\x09" * 40, bytes(MAX_DRAFT_BYTES + 1)])
 def test_bad_sizes_and_kinds(frame: bytes) -> None:
     with pytest.raises(FrameError):
         decode(frame, VOCABULARY)

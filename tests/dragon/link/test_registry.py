@@ -1,7 +1,7 @@
 """Every kind of frame: round trips, refusals, and who sends what.
 
-Covers the messages of `dragon.link.control` and, as text, those of a session; the kinds of
-`dragon.link.kinds`; binary bodies have tests of their own.
+Covers the messages of `dragon.link.control` and, as text, those of a session;
+binary bodies have tests of their own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from dragon.errors import FrameError, OverloadedError
 from dragon.link import registry
-from dragon.link.bulk import Bulk
+from dragon.link.bodies import Bulk
 from dragon.link.control import (
     MAX_CONTROL_BYTES,
     MAX_PROBE,
