@@ -22,7 +22,7 @@ from dragon.errors import (
 )
 from dragon.inference.estimates import LinkMeter, Pace
 from dragon.link import batching, control, registry
-from dragon.link.handshake import check_hello
+from dragon.link.control import check_hello
 from dragon.link.share import LoopShare
 from dragon.localizable import localizable
 from dragon.protocol.messages import Candidate, Correction, Draft, Join, Target

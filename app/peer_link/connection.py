@@ -18,7 +18,7 @@ from dragon.errors import FrameError, HandshakeError, LinkError
 from dragon.inference.estimates import LinkMeter
 from dragon.link import batching, control, registry
 from dragon.link.address import PeerAddress
-from dragon.link.handshake import check_hello
+from dragon.link.control import check_hello
 from dragon.link.share import LoopShare
 from dragon.localizable import localizable
 from dragon.sampling.role import Role

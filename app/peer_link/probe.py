@@ -15,8 +15,7 @@ from app.peer_link.status import denied
 from dragon.errors import FrameError, HandshakeError, LinkError
 from dragon.link import control, registry
 from dragon.link.address import PeerAddress
-from dragon.link.control import MAX_PROBE, Control, Hello, Ping, Pong, Probe
-from dragon.link.handshake import check_hello
+from dragon.link.control import MAX_PROBE, Control, Hello, Ping, Pong, Probe, check_hello
 from dragon.sampling.role import Role
 
 _TIMEOUT_S = 30.0

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from dragon.errors import DragonError, OverloadedError
+from dragon.errors import DragonError, HandshakeError, OverloadedError
 from dragon.inference.fairness import LANES
 from dragon.inference.rows import Begins
 from dragon.localizable import Localizable
@@ -51,6 +51,41 @@ class Hello(Control):
     noise: Text = Field(default_factory=noise.fingerprint)
     relevance: Text = ""
     model: Text = ""
+
+
+def check_hello(own: Hello, other: Hello) -> None:
+    """Raises `HandshakeError`, saying what to change, if the two sides are incompatible."""
+    if own.version != other.version:
+        raise HandshakeError(
+            Localizable(
+                f"the other side speaks protocol version {other.version}, this one {own.version}: "
+                "run the same release on both",
+                "handshake.version",
+            )
+        )
+    if own.tokenizer != other.tokenizer:
+        raise HandshakeError(
+            Localizable(
+                f"the models have different tokenizers or chat templates ({own.model} here, "
+                f"{other.model} there): set DRAGON_MODEL to models of one family on both sides",
+                "handshake.tokenizer",
+            )
+        )
+    if own.relevance != other.relevance:
+        raise HandshakeError(
+            Localizable(
+                "the sides measure relevance differently: set DRAGON_EMBEDDER and DRAGON_RERANKER "
+                "alike on both, and run the same release",
+                "handshake.relevance",
+            )
+        )
+    if own.noise != other.noise:
+        raise HandshakeError(
+            Localizable(
+                "the sides do not compute the same noise: run the same release of DRAGON and NumPy",
+                "handshake.noise",
+            )
+        )
 
 
 class Asking(Control):

@@ -1,4 +1,4 @@
-"""What a handshake asks for, and what it says when it fails."""
+"""What a handshake (`dragon.link.control`) asks for, and what it says when it fails."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from dragon.errors import HandshakeError
-from dragon.link.control import PROTOCOL_VERSION, Hello
-from dragon.link.handshake import check_hello
+from dragon.link.control import PROTOCOL_VERSION, Hello, check_hello
 from dragon.sampling import noise
 
 HELLO = Hello(tokenizer="t", relevance="r", model="m")
