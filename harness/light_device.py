@@ -15,8 +15,8 @@ from websockets.exceptions import ConnectionClosed
 
 from app.peer_link.connection import PING_S
 from dragon.link import batching, control, registry
-from dragon.protocol.committed_text import CommittedText
 from dragon.protocol.messages import Correction, Draft
+from dragon.protocol.state import CommittedText
 from dragon.sampling.params import Mode, Sampling
 from dragon.sampling.role import Role
 from harness import two_sided

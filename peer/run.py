@@ -14,9 +14,9 @@ from dragon.inference.estimates import Pace
 from dragon.inference.run import Run
 from dragon.link import control
 from dragon.link.registry import Message
-from dragon.protocol.committed_text import Settled
 from dragon.protocol.messages import Correction, Draft, Limits, SessionMessage
 from dragon.protocol.rules.registry import Start, session_of
+from dragon.protocol.state import Settled
 from dragon.sampling.params import Mode
 from dragon.sampling.role import Role
 from peer.context import Shared

@@ -25,8 +25,8 @@ from dragon.inference.decoder import CutStatistics
 from dragon.inference.estimates import Pace
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
-from dragon.protocol.committed_text import Settled
 from dragon.protocol.session import Session
+from dragon.protocol.state import Settled
 from dragon.sampling.role import Role
 
 _CITED = re.compile(r"\[\s*\d{1,3}(?:\s*,\s*\d{1,3})*\s*\]")

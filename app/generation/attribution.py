@@ -10,7 +10,7 @@ from dragon.inference import logprobs
 from dragon.inference.distribution import full_of
 from dragon.inference.scoring import Scored
 from dragon.inference.tokenizer import TextStream, Tokenizer
-from dragon.protocol.committed_text import Settled
+from dragon.protocol.state import Settled
 
 
 class TokenTexts:

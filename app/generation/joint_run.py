@@ -27,7 +27,6 @@ from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
 from dragon.link.registry import Message
 from dragon.localizable import Localizable, localizable
-from dragon.protocol.committed_text import Settled
 from dragon.protocol.messages import (
     Candidate,
     Correction,
@@ -37,6 +36,7 @@ from dragon.protocol.messages import (
     SessionMessage,
     Target,
 )
+from dragon.protocol.state import Settled
 from dragon.sampling.accountant import Budget
 from dragon.sampling.mixture import ETA_ONE, device_weight
 from dragon.sampling.params import Mode

@@ -16,10 +16,10 @@ from dragon.inference.engine import Engine
 from dragon.inference.estimates import Pace
 from dragon.inference.run import Run
 from dragon.inference.tokenizer import Tokenizer
-from dragon.protocol.committed_text import Settled
 from dragon.protocol.messages import Limits, SessionMessage
 from dragon.protocol.rules.registry import Start, session_of
 from dragon.protocol.session import anything
+from dragon.protocol.state import Settled
 from dragon.sampling.accountant import Budget
 from dragon.sampling.role import Role
 

@@ -25,9 +25,9 @@ from bench.lib.distributions import Pair
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.engine import Engine
 from dragon.link import registry
-from dragon.protocol.acceptance import Agreement
 from dragon.protocol.messages import Draft
-from dragon.protocol.target_cache import TargetCache
+from dragon.protocol.rules.shared_noise import TargetCache
+from dragon.protocol.state import Agreement
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import cut

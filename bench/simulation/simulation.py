@@ -18,9 +18,9 @@ from bench.simulation.timeline import Aggregation, Run, Span, SpanKind
 from dragon.inference.estimates import draft_window
 from dragon.protocol.aggregator_policy import Conditions, Schedule, Scheduler
 from dragon.protocol.messages import Correction, Draft, Limits, SessionMessage, Target, Work
-from dragon.protocol.rules.coupled import Coupled
 from dragon.protocol.rules.oneway import OneWay
 from dragon.protocol.rules.rule import Rule
+from dragon.protocol.rules.shared_noise import Coupled
 from dragon.protocol.rules.speculative import Judged, Speculative
 from dragon.protocol.session import Session
 from dragon.sampling.mixture import LOG_H_STEPS, Side

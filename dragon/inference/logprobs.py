@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 
 from dragon.inference.distribution import LOWEST, FullDistribution, full_of
-from dragon.protocol.committed_text import Settled
+from dragon.protocol.state import Settled
 from dragon.sampling.mixture import ETA_ONE, device_weight, total_variation
 
 MAX_TOP = 20

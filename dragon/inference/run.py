@@ -20,9 +20,9 @@ from dragon.inference.estimates import Pace
 from dragon.inference.jobs import Decoded, Outcome, Step
 from dragon.inference.rows import Row
 from dragon.inference.weighting import Rescoring
-from dragon.protocol.committed_text import Settled
 from dragon.protocol.messages import SessionMessage
 from dragon.protocol.session import Session
+from dragon.protocol.state import Settled
 
 log = logging.getLogger(__name__)
 

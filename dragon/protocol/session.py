@@ -16,13 +16,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from dragon.protocol.acceptance import Agreement
-from dragon.protocol.committed_text import CommittedText, Settled
-from dragon.protocol.decoder_prefix import DecoderPrefix
-from dragon.protocol.draft_queues import Admission, DraftQueues
-from dragon.protocol.membership import MAX_INCARNATION, Membership
 from dragon.protocol.messages import Draft, Join, Limits, Resync, SessionMessage, Work
 from dragon.protocol.rules.rule import Rule
+from dragon.protocol.state import (
+    MAX_INCARNATION,
+    Agreement,
+    Arrival,
+    CommittedText,
+    DecoderPrefix,
+    DraftQueues,
+    Membership,
+    Settled,
+)
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.role import Role
@@ -229,11 +234,11 @@ class Session:
     def admit(self, draft: Draft) -> None:
         """Queue a draft of the other side and commit what it makes certain."""
         match self.queues.admit(draft, self._text, len(self.committed)):
-            case Admission.QUEUED:
+            case Arrival.QUEUED:
                 self.advance()
-            case Admission.LATE:
+            case Arrival.LATE:
                 self.rule.late(draft)
-            case Admission.DESYNC:
+            case Arrival.DESYNC:
                 self.desync()
 
     def commit(self, token: int, own: Draft | None = None, remote: Draft | None = None) -> None:

@@ -14,10 +14,9 @@ from bench.simulation import simulation
 from bench.simulation.simulation import Clock, World
 from dragon.protocol.aggregator_policy import Aggregated, Schedule, Scheduler
 from dragon.protocol.messages import Limits
-from dragon.protocol.rules.coupled import Coupled
 from dragon.protocol.rules.rule import Rule
+from dragon.protocol.rules.shared_noise import Coupled, Tokenwise
 from dragon.protocol.rules.speculative import Judged, Speculative
-from dragon.protocol.rules.tokenwise import Tokenwise
 from dragon.protocol.session import Session
 from dragon.sampling import algorithm1, mixture
 from dragon.sampling.mixture import Side

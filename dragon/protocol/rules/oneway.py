@@ -6,22 +6,33 @@ cloud's draft, the device only acknowledges how far the text has come; if not, i
 So the cloud drafts and the device verifies, as in speculative decoding.
 
 While the cloud's largest weight is known and its distribution is not yet, the device may still be
-able to determine the target (`dragon.sampling.certificate`). It commits such a token at once. The
-cloud's draft of that position may already be in flight: the device accepts it when it comes, as the
-cloud accepts the token, and both count it as rejected or not.
+able to determine the target (`certified`). It commits such a token at once. The cloud's draft of
+that position may already be in flight: the device accepts it when it comes, as the cloud accepts
+the token, and both count it as rejected or not.
 
 The device sends these tokens only once it needs the cloud, for a later position that it cannot
 determine itself: if it determines the rest of an answer, none of that rest goes up.
+
+With a privacy budget (`Budgeted`) what goes up also reveals little about the device's passages.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dragon.protocol.messages import MAX_WINDOW, Correction, Draft, SessionMessage
-from dragon.protocol.rules.shared_noise import CatchUp
-from dragon.sampling.certificate import certified
+from dragon.protocol.rules.shared_noise import CatchUp, TargetCache
+from dragon.protocol.state import Judgement
+from dragon.sampling import mixture, noise
+from dragon.sampling.accountant import Budget
+from dragon.sampling.bounded import bare_of, bounded, drawn, log_weights
+from dragon.sampling.mixture import DOUBT, ETA_ONE, Side, device_weight, paces
+from dragon.sampling.noise import Ids
+from dragon.sampling.params import Sampling
 from dragon.sampling.role import Role
+from dragon.sampling.truncation import STEPS, least_likely, steps_of
 
 if TYPE_CHECKING:
     from dragon.protocol.session import Session
@@ -168,3 +179,126 @@ class OneWay(CatchUp):
             else:
                 session.overrule_own(token)
         session.advance()
+
+
+# If the rest of the vocabulary would leave x the target with a probability below e^-4, skip the
+# check: it needs one number per token.
+_HOPELESS = 4.0
+
+
+def certified(
+    device: Side, cloud_log_h: int, token: int, sampling: Sampling, position: int, vocabulary: int
+) -> bool:
+    """Whether the target is `token`, the device's draft, whatever the cloud's distribution is.
+
+    Token ids are below `vocabulary`. False does not mean that the target is another token.
+
+    Of p = eta p^d + (1 - eta) p^c only p^d and eta are known. A token's own weight is at least eta
+    p^d(x); another's is at most eta p^d(v) + 1 - eta, if the cloud puts all its mass on it. So x is
+    the target if even then no other token is faster in the race of `mixture.paces`:
+
+        eta p^d(x) / E_x^T  >  max over v != x of (eta p^d(v) + 1 - eta) / E_v^T,  E_v = -log U(v).
+
+    Truncation can only affect this by dropping x itself. A nucleus keeps x if all other tokens
+    together weigh less than the nucleus holds: 1 - eta p^d(x) < top_p. `top_k` keeps it if the
+    cloud's mass is too small to make that many others as heavy as x, and `min_p` if x is heavy
+    enough beside the heaviest token that the cloud can make.
+    """
+    wire = device.wire
+    eta = device_weight(device.log_h, cloud_log_h)
+    place = int(np.searchsorted(wire.ids, token))
+    own = eta * int(wire.weights[place])
+    lift = (ETA_ONE - eta) * wire.total  # the weight of all of the cloud's mass, on the same scale
+    if own <= lift:  # fails already if the noise favours neither; otherwise x would need luck
+        return False
+    raised = eta * wire.weights + lift
+    raised[place] = 0
+    if sampling.temperature == 0.0:
+        return own > int(raised.max())
+    if sampling.truncates and not _kept(own, raised, lift, wire.total, sampling):
+        return False
+    pace = paces(np.array([token]), np.array([own]), sampling, position)[0] * (1.0 - DOUBT)
+    if lift >= pace:
+        return False
+    # A token outside our nucleus needs E^T < lift / pace; about V times this bound are that small.
+    bound = (lift / pace) ** (1.0 / sampling.temperature)
+    if bound * vocabulary > _HOPELESS:
+        return False
+    if bool((paces(wire.ids, raised, sampling, position) >= pace).any()):
+        return False
+    others = np.delete(np.arange(vocabulary, dtype=np.int64), wire.ids)
+    u = noise.uniform(sampling.seed, sampling.stream, position, others)
+    return not len(u) or bool(-np.log(u.max()) > bound * (1.0 + DOUBT))
+
+
+def _kept(own: int, raised: Ids, lift: int, total: int, sampling: Sampling) -> bool:
+    """Whether truncation keeps a token of weight `own`, whatever the cloud's distribution is.
+
+    `raised` int64 [n] are the other tokens' weights, each with all of the cloud's mass, `lift`,
+    added; all weights together are 65536 times `total`.
+    """
+    if sampling.top_p < 1.0 and own <= (STEPS - steps_of(sampling.top_p)) * total:
+        return False
+    if own < least_likely(int(raised.max()), sampling.min_p):
+        return False
+    # The cloud's mass goes first to the tokens that need the least to become as heavy.
+    needed = np.cumsum(np.sort(np.maximum(own - (raised - lift), 0)))
+    return not 0 < sampling.top_k <= int(np.count_nonzero(needed <= lift))
+
+
+class BudgetedTargets(TargetCache):
+    """Draws targets within a budget. A target is computed only at the position to commit next.
+
+    They are those of `dragon.sampling.bounded`, drawn with the device's private noise: noise known
+    to the cloud, or a weight or a certificate that depends on passages, would reveal more than the
+    budget allows.
+    """
+
+    def __init__(self, session: Session, budget: Budget, key: bytes) -> None:
+        super().__init__(session.role, session.sampling, session.agreement)
+        self._session = session
+        self._budget = budget
+        self._key = key
+        self._cost = 0.0  # of the last target
+
+    def draft(self, own: Side, position: int) -> int:
+        """The token expected without passages, or the device's own token once it writes alone."""
+        if not self._session.joint:
+            return mixture.draft(own, self._sampling, position)
+        bare = bare_of(own)
+        return drawn(bare.ids, log_weights(bare, self._sampling.temperature), self._key, position)
+
+    def judge(self, own: Draft, remote: Draft) -> int:
+        """As in `TargetCache`, and charge the budget."""
+        token = super().judge(own, remote)
+        self._budget.charge(self._cost)
+        return token
+
+    def _compute(self, own: Side, remote: Side, position: int) -> int:
+        sampling, budget = self._sampling, self._budget
+        allowance = budget.allowance
+        target = bounded(own.wire, bare_of(own), remote.wire, sampling, budget.order, allowance)
+        self._cost = target.cost
+        token = drawn(target.ids, target.log_p, self._key, position)
+        kept = (
+            self.draft(own, position) == token,
+            mixture.draft(remote, sampling, position) == token,
+        )
+        self._judgement = Judgement(token, kept, mixture.total_variation(own, remote))
+        return token
+
+
+class Budgeted(OneWay):
+    """One-way on a device with a budget; the cloud follows the same rule as without one.
+
+    What the device writes after it has lost the cloud is not bounded, so it never goes up.
+    """
+
+    def __init__(self, session: Session, budget: Budget, key: bytes) -> None:
+        super().__init__(session)
+        self.targets = BudgetedTargets(session, budget, key)
+
+    @property
+    def joinable(self) -> bool:
+        """Never: the cloud would be sent what was written without it."""
+        return False

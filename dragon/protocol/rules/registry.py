@@ -9,14 +9,11 @@ from functools import partial
 
 from dragon.protocol.aggregator_policy import Estimates, Schedule, Scheduler, expected_acceptance
 from dragon.protocol.messages import Limits
-from dragon.protocol.rules.budgeted import Budgeted
-from dragon.protocol.rules.coupled import Coupled
-from dragon.protocol.rules.exchange import Exchange
-from dragon.protocol.rules.oneway import OneWay
+from dragon.protocol.rules.oneway import Budgeted, OneWay
 from dragon.protocol.rules.rule import Rule
 from dragon.protocol.rules.sequencewise import Sequencewise
+from dragon.protocol.rules.shared_noise import Coupled, Exchange, Tokenwise
 from dragon.protocol.rules.speculative import Judged, Speculative
-from dragon.protocol.rules.tokenwise import Tokenwise
 from dragon.protocol.session import Permits, Session, anything
 from dragon.sampling.accountant import Budget
 from dragon.sampling.params import Mode, Sampling

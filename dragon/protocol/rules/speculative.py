@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dragon.errors import InvalidRequestError
-from dragon.protocol.acceptance import Judgement
 from dragon.protocol.aggregator_policy import Aggregated
 from dragon.protocol.messages import Draft, SessionMessage, Target
 from dragon.protocol.rules.rule import Rule
+from dragon.protocol.state import Judgement
 from dragon.sampling import algorithm1, mixture
 from dragon.sampling.algorithm1 import Drafted
 from dragon.sampling.mixture import Side

@@ -13,7 +13,7 @@ from app.generation.events import TokenDetail
 from dragon.inference import logprobs
 from dragon.inference.distribution import DetailedSide, FullDistribution
 from dragon.inference.tokenizer import Tokenizer
-from dragon.protocol.committed_text import Settled
+from dragon.protocol.state import Settled
 from dragon.sampling.mixture import Side
 from dragon.sampling.quantized import cut
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from dragon.inference import logprobs
 from dragon.inference.distribution import LOWEST, DetailedSide, FullDistribution
-from dragon.protocol.committed_text import Settled
+from dragon.protocol.state import Settled
 from dragon.sampling.mixture import ETA_ONE, Side, device_weight
 from dragon.sampling.quantized import cut
 

@@ -15,9 +15,9 @@ from dragon.inference.engine import Engine
 from dragon.inference.estimates import DecodeDelay, LinkMeter, Pace
 from dragon.inference.rows import Row
 from dragon.inference.run import Run
-from dragon.protocol.committed_text import Settled
 from dragon.protocol.messages import Limits, SessionMessage
 from dragon.protocol.rules.registry import Start, session_of
+from dragon.protocol.state import Settled
 from dragon.sampling.params import Mode, Sampling
 from dragon.sampling.role import Role
 from tests import tiny

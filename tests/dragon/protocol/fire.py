@@ -15,12 +15,10 @@ from enum import StrEnum
 from functools import partial
 
 from dragon.protocol.messages import MAX_WINDOW, Correction, Draft, Limits, SessionMessage, Target
-from dragon.protocol.rules.coupled import Coupled
-from dragon.protocol.rules.exchange import Exchange
 from dragon.protocol.rules.oneway import OneWay
 from dragon.protocol.rules.rule import Rule
+from dragon.protocol.rules.shared_noise import Coupled, Exchange, Tokenwise
 from dragon.protocol.rules.speculative import Speculative
-from dragon.protocol.rules.tokenwise import Tokenwise
 from dragon.protocol.session import Session
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling

@@ -1,7 +1,6 @@
 """The session by example: each rule of the protocol on its own.
 
-Covers `dragon.protocol.committed_text`, `dragon.protocol.decoder_prefix`,
-`dragon.protocol.draft_queues`, `dragon.protocol.membership` and `dragon.protocol.messages`.
+Covers `dragon.protocol.state` and `dragon.protocol.messages`.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from dragon.protocol.membership import MAX_RESYNCS
 from dragon.protocol.messages import (
     MAX_WINDOW,
     Draft,
@@ -24,12 +22,12 @@ from dragon.protocol.messages import (
     Target,
     Work,
 )
-from dragon.protocol.rules.coupled import Coupled
 from dragon.protocol.rules.oneway import OneWay
 from dragon.protocol.rules.rule import Rule
+from dragon.protocol.rules.shared_noise import Coupled, Tokenwise
 from dragon.protocol.rules.speculative import Speculative
-from dragon.protocol.rules.tokenwise import Tokenwise
 from dragon.protocol.session import Session
+from dragon.protocol.state import MAX_RESYNCS
 from dragon.sampling.mixture import LOG_H_LIMIT, Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import WireDistribution

@@ -1,7 +1,4 @@
-"""The session under fire: whatever happens on the way, one text, and no deadlock.
-
-Covers `dragon.protocol.rules.coupled` and `dragon.protocol.rules.exchange`.
-"""
+"""The session under fire: whatever happens on the way, one text, and no deadlock."""
 
 from __future__ import annotations
 
@@ -13,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragon.protocol.messages import Correction, Draft, Limits, Target
-from dragon.protocol.rules.coupled import Coupled
 from dragon.protocol.rules.oneway import OneWay
 from dragon.protocol.rules.rule import Rule
+from dragon.protocol.rules.shared_noise import Coupled
 from dragon.protocol.rules.speculative import Speculative
 from dragon.sampling.params import Sampling
 from dragon.sampling.role import Role

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from dragon.protocol.messages import Correction, Join, Limits, SessionMessage, Work
-from dragon.protocol.rules.coupled import Coupled
 from dragon.protocol.rules.rule import Rule
+from dragon.protocol.rules.shared_noise import Coupled
 from dragon.protocol.session import Session
 from dragon.sampling import algorithm1, mixture
 from dragon.sampling.bounded import ReferredSide

@@ -1,7 +1,4 @@
-"""The fast target equals the slow one, and a judgement is target, drafts and distance at once.
-
-Covers `dragon.protocol.acceptance` and `dragon.protocol.target_cache`.
-"""
+"""The fast target equals the slow one, and a judgement is target, drafts and distance at once."""
 
 from __future__ import annotations
 
@@ -13,12 +10,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragon.protocol.acceptance import Agreement
 from dragon.protocol.messages import MAX_WINDOW, Draft
-from dragon.protocol.target_cache import TargetCache
-from dragon.sampling import fast_target, mixture
-from dragon.sampling.fast_target import Race
-from dragon.sampling.mixture import Side
+from dragon.protocol.rules.shared_noise import TargetCache
+from dragon.protocol.state import Agreement
+from dragon.sampling import mixture
+from dragon.sampling.mixture import Race, Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import SCALE, WireDistribution, cut
 from dragon.sampling.role import Role
@@ -37,9 +33,11 @@ def test_target_and_drafts_are_those_of_the_slow_ones(
 ) -> None:
     races = both(device, cloud, sampling, position)
     expected = mixture.target(device, cloud, sampling, position)
-    assert fast_target.target(*races, sampling, position) == expected
+    assert mixture.raced_target(*races, sampling, position) == expected
     for side, run in zip((device, cloud), races, strict=True):
-        assert fast_target.draft(run, sampling, position) == mixture.draft(side, sampling, position)
+        assert mixture.raced_draft(run, sampling, position) == mixture.draft(
+            side, sampling, position
+        )
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1e-9, 0.3, 1.0, 2.0])
@@ -56,7 +54,7 @@ def test_large_nuclei(temperature: float, spread: float) -> None:
         sampling = Sampling(temperature=temperature, seed=7)
         expected = mixture.target(device, cloud, sampling, position)
         assert (
-            fast_target.target(*both(device, cloud, sampling, position), sampling, position)
+            mixture.raced_target(*both(device, cloud, sampling, position), sampling, position)
             == expected
         )
 
@@ -74,7 +72,7 @@ def test_of_equal_tokens_the_lowest_wins_whoever_has_it() -> None:
     other = Side(WireDistribution.of([8], [SCALE]), 0)
     greedy = Sampling(temperature=0.0)
     for pair, token in (((device, cloud), 9), ((alone, other), 3), ((other, alone), 3)):
-        assert fast_target.target(*both(*pair, greedy, 0), greedy, 0) == token
+        assert mixture.raced_target(*both(*pair, greedy, 0), greedy, 0) == token
 
 
 def test_a_side_without_weight_decides_nothing() -> None:
@@ -83,7 +81,7 @@ def test_a_side_without_weight_decides_nothing() -> None:
     assert mixture.factors(device, cloud)[1] == 0
     for seed in range(50):
         sampling = Sampling(seed=seed)
-        assert fast_target.target(*both(device, cloud, sampling, 0), sampling, 0) == 5
+        assert mixture.raced_target(*both(device, cloud, sampling, 0), sampling, 0) == 5
 
 
 @given(sides(), sides(), samplings(**truncating), positions)

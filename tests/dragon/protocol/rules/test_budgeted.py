@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragon.protocol.messages import Limits
-from dragon.protocol.rules.budgeted import Budgeted
-from dragon.protocol.rules.oneway import OneWay
+from dragon.protocol.rules.oneway import Budgeted, OneWay
 from dragon.protocol.rules.rule import Rule
 from dragon.protocol.session import Session
 from dragon.sampling.accountant import Budget

@@ -10,13 +10,11 @@ import pytest
 from dragon.inference.estimates import DecodeDelay, Estimate, LinkMeter, Pace
 from dragon.protocol.aggregator_policy import Aggregated, Schedule
 from dragon.protocol.messages import Limits
-from dragon.protocol.rules.coupled import Coupled
-from dragon.protocol.rules.exchange import Exchange
 from dragon.protocol.rules.registry import Start, session_of
 from dragon.protocol.rules.rule import Rule
 from dragon.protocol.rules.sequencewise import Sequencewise
+from dragon.protocol.rules.shared_noise import Coupled, Exchange, Tokenwise
 from dragon.protocol.rules.speculative import Judged, Speculative
-from dragon.protocol.rules.tokenwise import Tokenwise
 from dragon.protocol.session import Session
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Mode, Sampling

@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragon.protocol.messages import Draft, Limits, Resync, Target
-from dragon.protocol.rules.coupled import Coupled
 from dragon.protocol.rules.rule import Rule
-from dragon.protocol.rules.tokenwise import Tokenwise
+from dragon.protocol.rules.shared_noise import Coupled, Tokenwise
 from dragon.protocol.session import Session
 from dragon.sampling.params import Sampling
 from dragon.sampling.role import Role

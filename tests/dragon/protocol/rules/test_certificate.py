@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragon.protocol.rules.oneway import certified
 from dragon.sampling import mixture
-from dragon.sampling.certificate import certified
 from dragon.sampling.mixture import LOG_H_STEPS, Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import SCALE, WireDistribution
