@@ -12,7 +12,7 @@ from pathlib import Path
 from app.models.model import Kind, Model
 from app.paths import short
 from dragon.errors import ConfigurationError
-from dragon.inference.backends.llama_cpp.header import Header
+from dragon.inference.backends.llama_cpp.header import GgufHeader
 from dragon.localizable import localizable
 
 INSTALL = "pip install 'dragon-rag[gguf]'"
@@ -63,7 +63,7 @@ def gguf(path: Path, where: str, name: str = "", link: Path | None = None) -> Mo
     name = name or _PART.sub("", path.stem)
     file = path if link else None
     try:
-        header = Header.read(path)
+        header = GgufHeader.read(path)
         size = sum(part.stat().st_size for part in _parts(path))
     except (ConfigurationError, OSError) as error:
         why = error.message if isinstance(error, ConfigurationError) else str(error)
@@ -77,7 +77,7 @@ def gguf(path: Path, where: str, name: str = "", link: Path | None = None) -> Mo
     )
 
 
-def _refusal(header: Header) -> str:
+def _refusal(header: GgufHeader) -> str:
     if not header.writes:
         return localizable(
             "model.architecture",

@@ -28,8 +28,8 @@ from transformers import AutoModelForCausalLM, Qwen2Config
 
 from bench.lib import report
 from dragon.inference.backends.backend import Backend
-from dragon.inference.backends.llama_cpp.context import BATCH, Context, Piece
-from dragon.inference.backends.llama_cpp.metadata import Metadata
+from dragon.inference.backends.llama_cpp.context import BATCH, Context, SequencePiece
+from dragon.inference.backends.llama_cpp.metadata import GgufMetadata
 from dragon.inference.backends.llama_cpp.model import load_weights
 from dragon.inference.choice import ModelChoice
 from dragon.inference.decoder import Decoder
@@ -117,7 +117,7 @@ def through_the_product(
 
 def by_llama_cpp(path: Path, ids: Sequence[int], tokens: int) -> Callable[[], Seconds]:
     """A loop over llama.cpp's C API on a file."""
-    size = Metadata.read(path).tokens
+    size = GgufMetadata.read(path).tokens
     weights = load_weights(path, size)
     context = Context(weights, size, sequences=1, positions=4096, most=4096, threads=1)
 
@@ -125,11 +125,11 @@ def by_llama_cpp(path: Path, ids: Sequence[int], tokens: int) -> Callable[[], Se
         context.cut(0, 0)
         began = time.perf_counter()
         for start in range(0, len(ids), BATCH):
-            logits = context.decode([Piece(0, start, ids[start : start + BATCH], 1)])
+            logits = context.decode([SequencePiece(0, start, ids[start : start + BATCH], 1)])
         first = time.perf_counter()
         for place in range(tokens - 1):
             token = int(logits[0].argmax())
-            logits = context.decode([Piece(0, len(ids) + place, [token], 1)])
+            logits = context.decode([SequencePiece(0, len(ids) + place, [token], 1)])
         return first - began, time.perf_counter() - first
 
     return write
@@ -176,18 +176,18 @@ def inside(backend: Backend, rounds: int) -> dict[str, list[float]]:
 
 def bare_four(path: Path, rounds: int) -> float:
     """Seconds of a step of four sequences at once, by llama.cpp alone."""
-    size = Metadata.read(path).tokens
+    size = GgufMetadata.read(path).tokens
     weights = load_weights(path, size)
     context = Context(weights, size, sequences=_AT_ONCE, positions=4096, most=4096, threads=1)
     length = _DOCUMENT + _QUESTION
     for sequence in range(_AT_ONCE):
         for start in range(0, length, BATCH):
             some = list(range(100 + start, 100 + min(start + BATCH, length)))
-            context.decode([Piece(sequence, start, some, 1)])
+            context.decode([SequencePiece(sequence, start, some, 1)])
     seconds = []
     for _ in range(5 * rounds):
         began = time.perf_counter()
-        context.decode([Piece(sequence, length, [7], 1) for sequence in range(_AT_ONCE)])
+        context.decode([SequencePiece(sequence, length, [7], 1) for sequence in range(_AT_ONCE)])
         seconds.append(time.perf_counter() - began)
         for sequence in range(_AT_ONCE):
             context.cut(sequence, length)

@@ -24,7 +24,7 @@ from dragon.retrieval.chunking import sentences
 from dragon.retrieval.embedder import Embedder
 from dragon.sampling.mixture import Side
 from dragon.sampling.noise import Ids
-from dragon.sampling.quantized import NUCLEUS_CAP, NUCLEUS_MASS, Cut, WireDistribution, cut
+from dragon.sampling.quantized import NUCLEUS_CAP, NUCLEUS_MASS, NucleusCut, WireDistribution, cut
 from harness.fixed_documents import Query
 from harness.models import SMALL_MODEL
 from harness.two_sided import QUESTIONS, notes_of, read
@@ -56,7 +56,7 @@ def stretched(ids: Ids, vocabulary: int) -> Ids:
     return far
 
 
-def frame_bytes(one: Cut, vocabulary: int) -> int:
+def frame_bytes(one: NucleusCut, vocabulary: int) -> int:
     """The size of a draft's frame."""
     wire = WireDistribution.of(stretched(one.wire.ids, vocabulary), one.wire.weights)
     draft = Draft(0, 0, 100, 99, 1 << 31, int(wire.ids[0]), 30_000, Side(wire, 1000))

@@ -24,7 +24,7 @@ from dragon.protocol.messages import Work
 from dragon.sampling.bounded import ReferredSide
 from dragon.sampling.mixture import Side
 from dragon.sampling.noise import Ids
-from dragon.sampling.quantized import Cut, cut
+from dragon.sampling.quantized import NucleusCut, cut
 
 
 @dataclass
@@ -221,7 +221,7 @@ class Decoder:
         return quoted, weights.among(able)
 
 
-def _cut(probabilities: torch.Tensor, named: Ids | None) -> Cut:
+def _cut(probabilities: torch.Tensor, named: Ids | None) -> NucleusCut:
     """The cut of a distribution, float32 [V], or of the `named` tokens, int64 [n], rising."""
     result = cut(probabilities.numpy())
     if named is None:

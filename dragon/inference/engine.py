@@ -30,7 +30,7 @@ from dragon.inference.adjustment import Adjustment
 from dragon.inference.backends.backend import PIECE, Backend
 from dragon.inference.decoder import Decoder, forward
 from dragon.inference.fairness import NOBODY, Caller, SharedQueue, shared
-from dragon.inference.jobs import Decoded, Inbox, Job, Outcome, Post, Step, deliver, directly
+from dragon.inference.jobs import Inbox, Job, Outcome, Post, Step, StepResult, deliver, directly
 from dragon.inference.kv_store import KVStore
 from dragon.inference.rows import Row
 from dragon.inference.turn_length import TurnLength
@@ -322,7 +322,7 @@ class Engine:
             parts = forward(self.model, decoders, works, cancelled)
             outcomes = [_outcome(*each) for each in zip(group, parts, strict=True)]
         except PreemptedError:
-            outcomes = [Decoded(None, 0)] * len(group)
+            outcomes = [StepResult(None, 0)] * len(group)
         except ModelServerError as error:
             outcomes = [error] * len(group)
         except Exception as error:
@@ -383,4 +383,4 @@ def _outcome(request: Step, logits: torch.Tensor | None) -> Outcome:
         log.exception("a decode step failed")
         return DragonError(f"the model failed: {error}")
     took = time.perf_counter() - request.queued
-    return Decoded(sides, round(took * 1e6), request.decoder.likelihood.value)
+    return StepResult(sides, round(took * 1e6), request.decoder.likelihood.value)

@@ -24,7 +24,7 @@ Job = tuple[Callable[[], Any], Future[Any]]
 
 
 @dataclass(frozen=True)
-class Decoded:
+class StepResult:
     """The result of a step: one distribution per output, or None if it was abandoned.
 
     `microseconds` is the time since it was queued, including waiting for others; `log_likelihood`
@@ -36,7 +36,7 @@ class Decoded:
     log_likelihood: float = 0.0
 
 
-Outcome = Decoded | DragonError
+Outcome = StepResult | DragonError
 
 
 def directly(call: Callable[[], None]) -> None:

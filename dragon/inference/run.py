@@ -17,7 +17,7 @@ from dragon.inference.adjustment import Adjustment
 from dragon.inference.decoder import Decoder
 from dragon.inference.engine import Engine
 from dragon.inference.estimates import Pace
-from dragon.inference.jobs import Decoded, Outcome, Step
+from dragon.inference.jobs import Outcome, Step, StepResult
 from dragon.inference.rows import Row
 from dragon.inference.weighting import Rescoring
 from dragon.protocol.messages import SessionMessage
@@ -150,7 +150,7 @@ class Run(ABC, Generic[Item]):
         step, self._step = self._step, None
         if self._closed:
             return
-        if not isinstance(outcome, Decoded):
+        if not isinstance(outcome, StepResult):
             self._fail(outcome)
             return
         if outcome.sides and step is not None and step.work.tokens:

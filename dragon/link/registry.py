@@ -45,7 +45,7 @@ class Sender(Enum):
 
 
 @dataclass(frozen=True)
-class Kind(Generic[M]):
+class FrameKind(Generic[M]):
     """A kind of frame. `largest_token` is the largest token id in a message; 0 if it has none."""
 
     name: str
@@ -62,7 +62,7 @@ class Kind(Generic[M]):
 
 
 @dataclass(frozen=True)
-class TextKind(Kind[M]):
+class TextKind(FrameKind[M]):
     """A kind of text frame: `kind` is its name, then the stream id if any, the message's fields."""
 
     def encode(self, stream: int, message: M) -> str:
@@ -91,7 +91,7 @@ class TextKind(Kind[M]):
 
 
 @dataclass(frozen=True)
-class BodyKind(Kind[M]):
+class BodyKind(FrameKind[M]):
     """A kind of binary frame; its codec encodes a message into a body and back."""
 
     byte: BinaryKind = BinaryKind.DRAFT
@@ -168,7 +168,7 @@ def encode(message: Message, stream: int = LINK) -> Frame:
 
 def decode(frame: Frame, sender: Role, vocab_size: int) -> tuple[int, Message]:
     """The stream id and the message of a frame; raises `FrameError` for anything else."""
-    kind: Kind[Any]
+    kind: FrameKind[Any]
     if isinstance(frame, str):
         kind, stream, message = _decode_text(frame)
     else:
@@ -177,7 +177,7 @@ def decode(frame: Frame, sender: Role, vocab_size: int) -> tuple[int, Message]:
     return stream, message
 
 
-def _decode_text(frame: str) -> tuple[Kind[Any], int, Message]:
+def _decode_text(frame: str) -> tuple[FrameKind[Any], int, Message]:
     if len(frame) > control.MAX_CONTROL_BYTES:
         raise FrameError(f"a control frame has at most {control.MAX_CONTROL_BYTES} bytes")
     try:
@@ -195,7 +195,7 @@ def _decode_text(frame: str) -> tuple[Kind[Any], int, Message]:
     return kind, stream, kind.decode(fields)
 
 
-def _decode_binary(frame: bytes) -> tuple[Kind[Any], int, Message]:
+def _decode_binary(frame: bytes) -> tuple[FrameKind[Any], int, Message]:
     if len(frame) <= _HEAD.size:
         raise FrameError(f"a binary frame of {len(frame)} bytes is cut short")
     byte, stream = _HEAD.unpack_from(frame)

@@ -71,7 +71,7 @@ class WireDistribution:
 
 
 @dataclass(frozen=True)
-class Cut:
+class NucleusCut:
     """A distribution in wire form and the cost of the cut: the mass kept, and TV(full, wire)."""
 
     wire: WireDistribution
@@ -79,7 +79,9 @@ class Cut:
     tv: float
 
 
-def cut(whole: NDArray[np.float32], *, mass: float = NUCLEUS_MASS, cap: int = NUCLEUS_CAP) -> Cut:
+def cut(
+    whole: NDArray[np.float32], *, mass: float = NUCLEUS_MASS, cap: int = NUCLEUS_CAP
+) -> NucleusCut:
     """Cut probabilities float32 [V] to a nucleus: the fewest tokens holding `mass`, at most `cap`.
 
     Weights are the renormalised probabilities in steps of 1/65536, at least one each.
@@ -100,7 +102,7 @@ def cut(whole: NDArray[np.float32], *, mass: float = NUCLEUS_MASS, cap: int = NU
     weights = np.maximum(np.rint(values / kept * SCALE).astype(np.int64), 1)
     wire = WireDistribution(ids, weights, int(weights.sum()))
     tv = 0.5 * (float(np.abs(values - weights / wire.total).sum()) + max(0.0, 1.0 - kept))
-    return Cut(wire, kept, tv)
+    return NucleusCut(wire, kept, tv)
 
 
 def _largest(values: NDArray[np.float32], count: int) -> NDArray[np.float32]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dragon.inference.backends.torch.cache import KV
+from dragon.inference.backends.torch.cache import TensorKV
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder
 from dragon.inference.engine import Engine
@@ -71,7 +71,7 @@ async def test_a_fetch_waits_for_a_slot(tmp_path: Path) -> None:
     data = b"".join(piece.data for piece in await rest if isinstance(piece, Bulk))
     row = document_row(tokenizer, HIT.text, HIT.document, raw=False)
     assert len(data) == model.packed_bytes(len(row.tokens))
-    assert isinstance(KV.unpack(data, *model._kv_shape), KV)
+    assert isinstance(TensorKV.unpack(data, *model._kv_shape), TensorKV)
     await asyncio.wrap_future(engine.submit_urgent(lambda: None))
     assert engine.free_slots == 1
     await asyncio.to_thread(engine.stop)

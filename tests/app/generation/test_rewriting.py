@@ -18,7 +18,7 @@ from app.generation.rewriting import TOKENS, Rewriter, task
 from dragon.errors import OverloadedError
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.engine import Engine
-from dragon.inference.jobs import Decoded, Outcome
+from dragon.inference.jobs import Outcome, StepResult
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.protocol.messages import Work
@@ -73,7 +73,7 @@ class Scripted:
         at = work.keep + len(work.tokens)
         chances = np.zeros(self.tokenizer.vocab_size, dtype=np.float32)
         chances[script[min(at, len(script) - 1)]] = 1.0
-        done(Decoded([Side(cut(chances).wire, 0)], 0))
+        done(StepResult([Side(cut(chances).wire, 0)], 0))
 
     def close(self, _: Decoding) -> None:
         self.open_ -= 1

@@ -10,7 +10,7 @@ import pytest
 
 from app.models import files
 from app.models.model import Kind, Model
-from dragon.inference.backends.llama_cpp.header import Header
+from dragon.inference.backends.llama_cpp.header import GgufHeader
 
 
 def put(source: Path, *targets: Path) -> None:
@@ -69,7 +69,7 @@ def test_the_data_directory_and_downloads(tmp_path: Path, embedded_gguf: Path) -
 
 
 def test_memory_is_that_of_weights_and_of_a_whole_context(embedded_gguf: Path) -> None:
-    model, header = files.gguf(embedded_gguf, "here"), Header.read(embedded_gguf)
+    model, header = files.gguf(embedded_gguf, "here"), GgufHeader.read(embedded_gguf)
     assert model.size == embedded_gguf.stat().st_size
     assert model.memory == model.size + header.context * header.kv_bytes
 

@@ -21,7 +21,7 @@ from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder, step
 from dragon.inference.engine import Engine
 from dragon.inference.fairness import HOUSEHOLD, Household
-from dragon.inference.jobs import Decoded, Outcome
+from dragon.inference.jobs import Outcome, StepResult
 from dragon.inference.rows import Row
 from dragon.protocol.messages import Work
 from dragon.sampling.quantized import WireDistribution, cut
@@ -49,11 +49,11 @@ def opened(engine: Engine, rows: list[Row], conversation: list[int]) -> Decoder:
     return decoder
 
 
-def run(engine: Engine, decoder: Decoder, work: Work) -> Decoded:
+def run(engine: Engine, decoder: Decoder, work: Work) -> StepResult:
     done: Future[Outcome] = Future()
     engine.run(decoder, work, done.set_result)
     outcome = done.result(WAIT_S)
-    assert isinstance(outcome, Decoded)
+    assert isinstance(outcome, StepResult)
     return outcome
 
 
@@ -122,7 +122,7 @@ def test_an_answer_that_fails_takes_no_other_along(
     busy.set()
     failed, written = (outcome.result(WAIT_S) for outcome in outcomes)
     assert isinstance(failed, DragonError)
-    assert isinstance(written, Decoded)
+    assert isinstance(written, StepResult)
     assert len(written.sides or []) == 1
 
 
@@ -188,7 +188,7 @@ def test_a_stale_step_is_abandoned_between_layers(engine: Engine) -> None:
     assert held.wait(WAIT_S)
     request.stale = True
     leave.set()
-    assert done.result(WAIT_S) == Decoded(None, 0)
+    assert done.result(WAIT_S) == StepResult(None, 0)
     assert reached == [0]
     for hook in hooks:
         hook.remove()
@@ -238,7 +238,7 @@ def test_a_step_of_a_closed_decoder_does_not_harm_the_others(engine: Engine) -> 
     engine.close(one)
     gate.set()
     again = outcomes[1].result(WAIT_S)
-    assert isinstance(again, Decoded)
+    assert isinstance(again, StepResult)
     assert again.sides == alone.sides
     assert not outcomes[0].done()
 

@@ -8,10 +8,10 @@ from typing import Any, cast
 import pytest
 
 from dragon.inference.decoder import Decoder
-from dragon.inference.jobs import Decoded, Outcome, Post, Step, deliver
+from dragon.inference.jobs import Outcome, Post, Step, StepResult, deliver
 from dragon.protocol.messages import Work
 
-DECODED = Decoded([], 1)
+DECODED = StepResult([], 1)
 
 
 def a_step(done: Callable[[Outcome], Any], post: Post) -> Step:

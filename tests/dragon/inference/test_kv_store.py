@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from dragon.inference.backends.torch.cache import KV
+from dragon.inference.backends.torch.cache import TensorKV
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder
 from dragon.inference.kv_store import KVStore
@@ -43,7 +43,7 @@ def logits(model: LanguageModel, rows: list[Row], store: KVStore | None) -> torc
     return result
 
 
-def computed(model: LanguageModel, row: Row) -> KV:
+def computed(model: LanguageModel, row: Row) -> TensorKV:
     """A row's keys and values, afresh."""
     (slot,) = model.cache.acquire(1, len(row.tokens)) or []
     model.feed([slot], [0], torch.tensor([row.tokens]))
@@ -80,7 +80,7 @@ def test_bfloat16_is_stored_as_such(path: Path, tmp_path: Path) -> None:
         kv = computed(model, ROWS[0])
         store.save(ROWS[0], kv)
         loaded = store.load(ROWS[0])
-        assert isinstance(loaded, KV)
+        assert isinstance(loaded, TensorKV)
         assert loaded.keys.dtype == kv.keys.dtype == getattr(torch, dtype)
         (file,) = (tmp_path / dtype).iterdir()
         sizes[dtype] = file.stat().st_size
@@ -163,13 +163,13 @@ def test_the_fingerprint_names_the_weights(tmp_path: Path) -> None:
     assert len(names) == 3
 
 
-def kv(tokens: int) -> KV:
-    return KV(torch.ones(1, 1, tokens, 8), torch.zeros(1, 1, tokens, 8))
+def kv(tokens: int) -> TensorKV:
+    return TensorKV(torch.ones(1, 1, tokens, 8), torch.zeros(1, 1, tokens, 8))
 
 
 def access(fingerprint: str = "model") -> Any:
     """Of a model that is not there."""
-    return SimpleNamespace(fingerprint=fingerprint, parse=KV.load)
+    return SimpleNamespace(fingerprint=fingerprint, parse=TensorKV.load)
 
 
 def row(number: int, document: str = "a", tokens: int = 100) -> Row:

@@ -19,7 +19,7 @@ from dragon.inference.backends.torch import model as torch_model
 from dragon.inference.choice import load_model
 from dragon.inference.decoder import Decoder
 from dragon.inference.engine import Engine
-from dragon.inference.jobs import Decoded, Outcome
+from dragon.inference.jobs import Outcome, StepResult
 from dragon.inference.rows import Row
 from dragon.protocol.messages import Work
 from harness import gguf_file
@@ -51,11 +51,11 @@ def engine(directory: Path, request: pytest.FixtureRequest, tmp_path: Path) -> I
     running.stop()
 
 
-def run(engine: Engine, decoder: Decoder, work: Work) -> Decoded:
+def run(engine: Engine, decoder: Decoder, work: Work) -> StepResult:
     done: Future[Outcome] = Future()
     engine.run(decoder, work, done.set_result)
     outcome = done.result(WAIT_S)
-    assert isinstance(outcome, Decoded)
+    assert isinstance(outcome, StepResult)
     return outcome
 
 

@@ -26,7 +26,7 @@ _POLL_S = 0.001  # how often to ask whether a batch is still wanted
 
 
 @dataclass(frozen=True)
-class Piece:
+class SequencePiece:
     """Tokens to add to a sequence at `start`; the last `outputs` of them need distributions."""
 
     sequence: int
@@ -34,7 +34,7 @@ class Piece:
     tokens: Sequence[int]
     outputs: int = 0
 
-    def split(self, tokens: int, outputs: int) -> tuple[Piece, Piece]:
+    def split(self, tokens: int, outputs: int) -> tuple[SequencePiece, SequencePiece]:
         """Split off the first tokens, at most `tokens` with at most `outputs` outputs."""
         silent = len(self.tokens) - self.outputs
         cut = min(len(self.tokens), tokens, silent + outputs)
@@ -85,7 +85,9 @@ class Context:
         self._batch = _Batch()
         self._context = self._made()
 
-    def decode(self, pieces: Sequence[Piece], cancelled: Callable[[], bool] = never) -> Logits:
+    def decode(
+        self, pieces: Sequence[SequencePiece], cancelled: Callable[[], bool] = never
+    ) -> Logits:
         """Compute one batch: logits of all outputs [outputs, V], in order, until the next call.
 
         At most `BATCH` tokens and `OUTPUTS` outputs. Raises `PreemptedError` once `cancelled`, and
@@ -240,7 +242,7 @@ class _Batch:
         self._position = np.frombuffer(api.FFI.buffer(self._positions), np.int32)
         self._output = np.frombuffer(api.FFI.buffer(self._wanted), np.int8)
 
-    def fill(self, pieces: Sequence[Piece]) -> Any:
+    def fill(self, pieces: Sequence[SequencePiece]) -> Any:
         """A `batch_t` of these pieces, valid until the next call."""
         end = 0
         for piece in pieces:

@@ -22,7 +22,7 @@ _KV_ITEM = 2  # bytes: llama.cpp keeps keys and values in half precision
 
 
 @dataclass(frozen=True)
-class Header:
+class GgufHeader:
     """Architecture, context in tokens, and bytes of keys and values per position.
 
     `writes`: it is a language model that continues a text. `quotes`: it answers by quotes alone.
@@ -35,7 +35,7 @@ class Header:
     quotes: bool
 
     @classmethod
-    def read(cls, path: Path) -> Header:
+    def read(cls, path: Path) -> GgufHeader:
         """Raises `ConfigurationError` for anything but a complete `.gguf` header."""
         try:
             with path.open("rb") as file:

@@ -19,7 +19,7 @@ _TOKENS = "tokenizer.ggml.tokens"
 
 
 @dataclass(frozen=True)
-class Metadata:
+class GgufMetadata:
     """The context length it was trained on, its number of tokens with padding, and its end tokens.
 
     `tokenizer` is the text of its `tokenizer.json`, empty if the file does not contain one.
@@ -33,7 +33,7 @@ class Metadata:
     tokenizer: str
 
     @classmethod
-    def read(cls, path: Path) -> Metadata:
+    def read(cls, path: Path) -> GgufMetadata:
         """Raises `ConfigurationError` for anything but a `.gguf` file of a language model."""
         try:
             fields, _ = read_gguf_metadata(str(path), (_TOKENS,))
@@ -59,7 +59,7 @@ def tokenizer_of(path: Path) -> tuple[PreTrainedTokenizerFast, int]:
 
     Raises `ConfigurationError` if it has none.
     """
-    metadata = Metadata.read(path)
+    metadata = GgufMetadata.read(path)
     if not metadata.tokenizer:
         try:
             # Not `AutoTokenizer`: that reads the file again, eight times as long, for the model's

@@ -24,11 +24,11 @@ from dragon.inference.backends.llama_cpp.context import (
     OUTPUTS,
     Context,
     NoRoomError,
-    Piece,
+    SequencePiece,
 )
-from dragon.inference.backends.llama_cpp.metadata import Metadata
-from dragon.inference.backends.llama_cpp.prefix_store import PrefixStore, Run
-from dragon.inference.backends.llama_cpp.state import Layout, State
+from dragon.inference.backends.llama_cpp.metadata import GgufMetadata
+from dragon.inference.backends.llama_cpp.prefix_store import KeptTokens, PrefixStore
+from dragon.inference.backends.llama_cpp.state import RowState, StateLayout
 from dragon.inference.backends.slots import BLOCK, MAX_CONTEXT, Slots, blocks_of
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ _AT_FIRST_APART = 512
 class _Job:
     """What to compute of a run: everything up to `end`, with the last `outputs` distributions."""
 
-    run: Run
+    run: KeptTokens
     end: int
     outputs: int = 0
 
@@ -73,7 +73,7 @@ class LlamaCpp:
         exact: bool = False,
     ) -> None:
         """Load a file. Raises `ConfigurationError` on failure."""
-        metadata = Metadata.read(path)
+        metadata = GgufMetadata.read(path)
         if metadata.tokens < vocab_size:
             raise ConfigurationError(f"{path.name}: the tokenizer has more tokens than the model")
         self.name = path.stem
@@ -102,7 +102,7 @@ class LlamaCpp:
         if adapter is not None:
             self._context.add_adapter(adapter)
         self._store = PrefixStore(slots + kept, lambda sequence: self._context.cut(sequence, 0))
-        self._runs: dict[int, Run] = {}
+        self._runs: dict[int, KeptTokens] = {}
         self._layout = self._layout_of_states()
         self.cache: Slots = _Slots(slots, self.context, room, self._end)
 
@@ -176,7 +176,7 @@ class LlamaCpp:
         run = replace(self._runs[slot], tokens=list(tokens))
         return self._store.longest(run, len(tokens))[1] >= self._whole(len(tokens))
 
-    def read(self, slot: int, tokens: int) -> State:
+    def read(self, slot: int, tokens: int) -> RowState:
         """The keys and values of the first `tokens` tokens that a row was fed, computed now.
 
         In exact mode, those of whole blocks only.
@@ -185,7 +185,7 @@ class LlamaCpp:
         self._compute([_Job(run, self._whole(tokens))], [tokens], never)
         assert run.held == self._whole(tokens), "the row holds more than that"
         if run.held == 0:
-            return State(b"")
+            return RowState(b"")
         return self._written_by.unwrap(self._context.read(run.sequence))
 
     def write(self, slot: int, tokens: Sequence[int], kv: KV | bytes) -> None:
@@ -202,8 +202,8 @@ class LlamaCpp:
         run.tokens = list(tokens)
         run.held = run.sound = layout.tokens(kept)
 
-    def parse(self, data: bytes) -> State:
-        """The inverse of `State.dump`; raises `ValueError` if the data is damaged."""
+    def parse(self, data: bytes) -> RowState:
+        """The inverse of `RowState.dump`; raises `ValueError` if the data is damaged."""
         try:
             return self._written_by.check(data)
         except FrameError as error:
@@ -214,7 +214,7 @@ class LlamaCpp:
         return tokens * self._written_by.width
 
     def packed_bytes(self, tokens: int) -> int:
-        """How many bytes `State.pack` makes of a text of this many tokens."""
+        """How many bytes `RowState.pack` makes of a text of this many tokens."""
         return self.kv_bytes(self._whole(tokens))
 
     def close(self) -> None:
@@ -223,15 +223,15 @@ class LlamaCpp:
         self._lib.llama_model_free(self._model)
 
     @property
-    def _written_by(self) -> Layout:
+    def _written_by(self) -> StateLayout:
         assert self._layout is not None, "this model's keys and values stay inside"
         return self._layout
 
-    def _layout_of_states(self) -> Layout | None:
+    def _layout_of_states(self) -> StateLayout | None:
         """How llama.cpp lays out the first sequence, found by having it write one token."""
         run = self._store.take(adapted=False)
-        self._context.decode([Piece(run.sequence, 0, [0])])
-        layout = Layout.of(self._context.read(run.sequence))
+        self._context.decode([SequencePiece(run.sequence, 0, [0])])
+        layout = StateLayout.of(self._context.read(run.sequence))
         self._context.cut(run.sequence, 0)
         self._store.keep(run)
         return layout
@@ -240,7 +240,7 @@ class LlamaCpp:
         """How many of a text's first tokens can be copied to another."""
         return tokens - tokens % EXACT_BLOCK if self._exact else tokens
 
-    def _placed(self, slot: int, start: int, tokens: Sequence[int]) -> Run:
+    def _placed(self, slot: int, start: int, tokens: Sequence[int]) -> KeptTokens:
         """The run of a slot, with these tokens at `start` and none after them."""
         if slot not in self._runs:
             self.begin([slot], adapted=True)
@@ -249,7 +249,7 @@ class LlamaCpp:
         run.tokens += tokens
         return run
 
-    def _cut(self, run: Run, length: int) -> None:
+    def _cut(self, run: KeptTokens, length: int) -> None:
         if run.held > length:
             self._context.cut(run.sequence, length)
         run.cut(length)
@@ -259,7 +259,7 @@ class LlamaCpp:
         if run := self._runs.pop(slot, None):
             self._store.keep(run)
 
-    def _reuse(self, run: Run, limit: int) -> None:
+    def _reuse(self, run: KeptTokens, limit: int) -> None:
         """Copy what another run has of the first `limit` tokens of a prompt."""
         if not run.prompt:
             return
@@ -277,7 +277,7 @@ class LlamaCpp:
 
         On failure or cancellation, the runs hold nothing past their `starts`.
         """
-        found: dict[Run, list[torch.Tensor]] = {job.run: [] for job in jobs}
+        found: dict[KeptTokens, list[torch.Tensor]] = {job.run: [] for job in jobs}
         try:
             for adapted in (False, True):
                 some = [job for job in jobs if job.run.adapted == adapted]
@@ -295,15 +295,15 @@ class LlamaCpp:
             raise
         return [torch.cat(found[job.run]) if job.outputs else torch.empty(0) for job in jobs]
 
-    def _note(self, run: Run, piece: Piece) -> None:
+    def _note(self, run: KeptTokens, piece: SequencePiece) -> None:
         """Record a piece that is now in the cache."""
         run.held += len(piece.tokens)
         if not self._exact or (run.prompt and len(piece.tokens) == EXACT_BLOCK):
             run.sound = run.held
 
-    def _batches(self, jobs: Sequence[_Job]) -> Iterator[list[tuple[Run, Piece]]]:
+    def _batches(self, jobs: Sequence[_Job]) -> Iterator[list[tuple[KeptTokens, SequencePiece]]]:
         """The jobs' pieces in as few batches as possible; in exact mode one piece per batch."""
-        batch: list[tuple[Run, Piece]] = []
+        batch: list[tuple[KeptTokens, SequencePiece]] = []
         tokens, outputs = BATCH, OUTPUTS  # room left in the batch
         for job in jobs:
             for whole in self._pieces(job):
@@ -319,7 +319,7 @@ class LlamaCpp:
         if batch:
             yield batch
 
-    def _pieces(self, job: _Job) -> Iterator[Piece]:
+    def _pieces(self, job: _Job) -> Iterator[SequencePiece]:
         """The pieces to compute of a job: one, or those that exact mode prescribes."""
         run, start = job.run, job.run.held
         size = job.end - start
@@ -329,7 +329,7 @@ class LlamaCpp:
         while start < job.end:
             tokens = run.tokens[start : min(start + size, job.end)]
             end = start + len(tokens)
-            yield Piece(
+            yield SequencePiece(
                 run.sequence, start, tokens, end - max(start, silent) if end > silent else 0
             )
             start = end

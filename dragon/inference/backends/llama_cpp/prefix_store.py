@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(eq=False)
-class Run:
+class KeptTokens:
     """Tokens of a sequence; the first `held` are computed, with the adapter if `adapted`.
 
     The first `sound` of these are the same in any text with that prefix: they do not depend on
@@ -43,18 +43,18 @@ class PrefixStore:
     def __init__(self, sequences: int, empty: Callable[[int], None]) -> None:
         self._empty = empty
         self._unused = list(range(sequences))[::-1]
-        self._taken: set[Run] = set()
-        self._kept: OrderedDict[Run, None] = OrderedDict()
+        self._taken: set[KeptTokens] = set()
+        self._kept: OrderedDict[KeptTokens, None] = OrderedDict()
 
-    def take(self, *, adapted: bool) -> Run:
+    def take(self, *, adapted: bool) -> KeptTokens:
         """An empty run in its own sequence, evicting the least recently used one if needed."""
         if not self._unused:
             self.evict()
-        run = Run(self._unused.pop(), adapted)
+        run = KeptTokens(self._unused.pop(), adapted)
         self._taken.add(run)
         return run
 
-    def keep(self, run: Run) -> None:
+    def keep(self, run: KeptTokens) -> None:
         """Release a run, keeping it for texts with its prefix."""
         self._taken.remove(run)
         self._kept[run] = None
@@ -69,7 +69,7 @@ class PrefixStore:
         self._drop(next(iter(self._kept)))
         return True
 
-    def longest(self, run: Run, limit: int) -> tuple[Run | None, int]:
+    def longest(self, run: KeptTokens, limit: int) -> tuple[KeptTokens | None, int]:
         """The run that has most of this one's first `limit` tokens, and how many it has.
 
         None if no run has more than this one itself.
@@ -88,13 +88,13 @@ class PrefixStore:
             self._kept.move_to_end(best)
         return best, length
 
-    def _drop(self, run: Run) -> None:
+    def _drop(self, run: KeptTokens) -> None:
         del self._kept[run]
         self._empty(run.sequence)
         self._unused.append(run.sequence)
 
 
-def _covers(run: Run, other: Run) -> bool:
+def _covers(run: KeptTokens, other: KeptTokens) -> bool:
     """Whether everything `other` is kept for is in `run`, too."""
     return (
         run.adapted == other.adapted

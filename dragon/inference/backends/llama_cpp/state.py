@@ -17,7 +17,7 @@ _HALF = 1  # the type code of half precision
 
 
 @dataclass(frozen=True)
-class State:
+class RowState:
     """Keys, then values, of a row's first tokens: per layer one token after another, float16.
 
     `data` is the form used on the link and in files.
@@ -35,7 +35,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class Layout:
+class StateLayout:
     """What llama.cpp writes around the numbers of a sequence whose tokens begin at position 0.
 
     `widths` are the bytes of a token in each part: keys of all layers, then values.
@@ -47,7 +47,7 @@ class Layout:
     widths: tuple[int, ...]
 
     @classmethod
-    def of(cls, state: bytes) -> Layout | None:
+    def of(cls, state: bytes) -> StateLayout | None:
         """The layout of a state of sequence 0; None if llama.cpp uses another format."""
         try:
             streams, tokens = struct.unpack_from("<2I", state, 8)
@@ -71,7 +71,7 @@ class Layout:
         """Bytes of a token's keys and values."""
         return sum(self.widths)
 
-    def unwrap(self, state: bytes) -> State:
+    def unwrap(self, state: bytes) -> RowState:
         """The numbers in a state that llama.cpp wrote."""
         place = 12
         while (tokens := int(struct.unpack_from("<I", state, place)[0])) == 0:
@@ -82,9 +82,9 @@ class Layout:
             place += 12
             parts.append(state[place : place + tokens * width])
             place += tokens * width
-        return State(b"".join(parts))
+        return RowState(b"".join(parts))
 
-    def wrap(self, kept: State) -> bytes:
+    def wrap(self, kept: RowState) -> bytes:
         """The state for llama.cpp to read."""
         tokens = self.tokens(kept)
         parts = [self.before, struct.pack("<2I", self.streams, tokens)]
@@ -98,15 +98,15 @@ class Layout:
         parts.append(bytes(4 * (self.streams - 1)))
         return b"".join(parts)
 
-    def tokens(self, kept: State) -> int:
+    def tokens(self, kept: RowState) -> int:
         """The number of tokens in a state."""
         return len(kept.data) // self.width
 
-    def check(self, data: bytes) -> State:
+    def check(self, data: bytes) -> RowState:
         """Validate a state from elsewhere; raises `FrameError` for what no model computes.
 
         A NaN would outlive its answer in the cache: even if it is masked, 0 times NaN is NaN.
         """
         if len(data) % self.width or not np.isfinite(np.frombuffer(data, np.float16)).all():
             raise FrameError("document KV must be whole and finite")
-        return State(data)
+        return RowState(data)

@@ -14,10 +14,10 @@ from dragon.errors import ModelServerError
 from dragon.inference.backends.model_server.dialect import Dialect, Position, UntoldError
 from dragon.inference.backends.model_server.endpoint import (
     BusyError,
-    Endpoint,
-    Exchange,
     LostError,
+    OpenRequest,
     Patience,
+    ServerClient,
     lost,
 )
 from dragon.localizable import localizable
@@ -43,7 +43,7 @@ class Continuation:
 
     def __init__(
         self,
-        endpoint: Endpoint,
+        endpoint: ServerClient,
         dialect: Dialect,
         prompt: Sequence[int],
         changed: threading.Condition,
@@ -60,7 +60,7 @@ class Continuation:
         self._endpoint = endpoint
         self._dialect = dialect
         self._changed = changed
-        self._exchange: Exchange | None = None
+        self._exchange: OpenRequest | None = None
         self._cancelled = threading.Event()
         self._gone = threading.Event()
         self._after = after if dialect.one_place else None

@@ -9,9 +9,9 @@ from dragon.errors import ConfigurationError, ModelServerError
 from dragon.inference.backends.model_server import vocabulary
 from dragon.inference.backends.model_server.dialect import Dialect
 from dragon.inference.backends.model_server.endpoint import (
-    Endpoint,
     LostError,
     RefusedError,
+    ServerClient,
 )
 from dragon.inference.backends.model_server.llama_server import LlamaServer
 from dragon.inference.backends.model_server.openai_style import NUMBERED, OpenAIStyle
@@ -31,7 +31,7 @@ _INSTEAD = (
 _SAMPLE = "The quick brown fox jumps over the lazy dog, and"
 
 
-def find(endpoint: Endpoint, tokenizer: Tokenizer, name: str | None) -> Dialect:
+def find(endpoint: ServerClient, tokenizer: Tokenizer, name: str | None) -> Dialect:
     """How to ask the server at `endpoint`; `name` is its model if it has several.
 
     Raises `ConfigurationError`, saying what to change, for a server that cannot be used.
@@ -68,7 +68,7 @@ def find(endpoint: Endpoint, tokenizer: Tokenizer, name: str | None) -> Dialect:
     return dialect
 
 
-def _find(endpoint: Endpoint, tokenizer: Tokenizer, name: str | None) -> Dialect:
+def _find(endpoint: ServerClient, tokenizer: Tokenizer, name: str | None) -> Dialect:
     try:
         listed = endpoint.ask("GET", "/v1/models", patience=_LOADING_S)
     except RefusedError as error:
@@ -86,7 +86,7 @@ def _find(endpoint: Endpoint, tokenizer: Tokenizer, name: str | None) -> Dialect
     return _openai_style(endpoint, tokenizer, model, checked=tells is True)
 
 
-def _chosen(endpoint: Endpoint, models: dict[str, Any], name: str | None) -> Any:
+def _chosen(endpoint: ServerClient, models: dict[str, Any], name: str | None) -> Any:
     names = ", ".join(sorted(models)) or "none"
     if name is not None:
         if name not in models:
@@ -101,14 +101,14 @@ def _chosen(endpoint: Endpoint, models: dict[str, Any], name: str | None) -> Any
     return next(iter(models.values()))
 
 
-def _other_vocabulary(endpoint: Endpoint, model: str) -> ConfigurationError:
+def _other_vocabulary(endpoint: ServerClient, model: str) -> ConfigurationError:
     return ConfigurationError(
         f"DRAGON_TOKENIZER: the model server at {endpoint.url} has another vocabulary: name the "
         f"tokenizer of {model}"
     )
 
 
-def _llama_server(endpoint: Endpoint, tokenizer: Tokenizer, model: Any) -> Dialect:
+def _llama_server(endpoint: ServerClient, tokenizer: Tokenizer, model: Any) -> Dialect:
     properties = endpoint.ask("GET", "/props", patience=_LOADING_S)
     if (model.get("meta") or {}).get("n_vocab", tokenizer.vocab_size) < tokenizer.vocab_size:
         raise _other_vocabulary(endpoint, model["id"])
@@ -125,7 +125,7 @@ def _llama_server(endpoint: Endpoint, tokenizer: Tokenizer, model: Any) -> Diale
 
 
 def _openai_style(
-    endpoint: Endpoint, tokenizer: Tokenizer, model: Any, *, checked: bool
+    endpoint: ServerClient, tokenizer: Tokenizer, model: Any, *, checked: bool
 ) -> OpenAIStyle:
     context = model.get("max_model_len") or model.get("max_context_length") or _CONTEXT
     sample = [*tokenizer.bare_row(raw=True), *tokenizer.encode(_SAMPLE)]
@@ -162,7 +162,12 @@ def _openai_style(
 
 
 def _checked(
-    endpoint: Endpoint, dialect: OpenAIStyle, reply: Any, asked: dict[str, Any], *, checked: bool
+    endpoint: ServerClient,
+    dialect: OpenAIStyle,
+    reply: Any,
+    asked: dict[str, Any],
+    *,
+    checked: bool,
 ) -> OpenAIStyle:
     """The dialect, once the server is known to name the likeliest tokens of the same vocabulary."""
     choice = reply["choices"][0]

@@ -66,7 +66,7 @@ class Patience:
 
 
 @dataclass
-class Exchange:
+class OpenRequest:
     """A request in progress, which another thread can end."""
 
     connection: http.client.HTTPConnection
@@ -85,7 +85,7 @@ class Exchange:
             self.socket.shutdown(socket.SHUT_WR)
 
 
-class Endpoint:
+class ServerClient:
     """Where a model server is reached. `url` may end in `/v1`, as OpenAI's clients write it."""
 
     def __init__(self, url: str, key: str | None) -> None:
@@ -97,7 +97,7 @@ class Endpoint:
         """Whether nobody in between can read the traffic."""
         self._context = ssl.create_default_context() if parts.scheme == "https" else None
 
-    def connect(self, timeout: float = _CONNECT_S) -> Exchange:
+    def connect(self, timeout: float = _CONNECT_S) -> OpenRequest:
         """Open a connection. Raises `LostError`."""
         connection = (
             http.client.HTTPConnection(self._host, self._port, timeout=timeout)
@@ -115,10 +115,10 @@ class Endpoint:
                     "server.unreached", "the model server cannot be reached: {why}", why=str(reason)
                 )
             ) from error
-        return Exchange(connection, connection.sock)
+        return OpenRequest(connection, connection.sock)
 
     def send(
-        self, exchange: Exchange, method: str, path: str, body: Any = None
+        self, exchange: OpenRequest, method: str, path: str, body: Any = None
     ) -> http.client.HTTPResponse:
         """Send a request; its response with the body unread. Any status but 200 is an error.
 

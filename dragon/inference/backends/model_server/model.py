@@ -18,7 +18,7 @@ from dragon.inference.backends.backend import never
 from dragon.inference.backends.model_server import discovery
 from dragon.inference.backends.model_server.continuation import Continuation
 from dragon.inference.backends.model_server.dialect import Position
-from dragon.inference.backends.model_server.endpoint import Endpoint
+from dragon.inference.backends.model_server.endpoint import ServerClient
 from dragon.inference.backends.slots import Slots
 from dragon.inference.tokenizer import Tokenizer
 from dragon.localizable import localizable
@@ -33,7 +33,7 @@ SILENCE_S = 10.0
 _LONGEST_S = 300.0
 
 
-class Row:
+class ServerRow:
     """One text, the stream that continues it, and the previous stream."""
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class Row:
 class RowSlots(Slots):
     """Slots that end their rows' streams on release."""
 
-    def __init__(self, rows: Sequence[Row]) -> None:
+    def __init__(self, rows: Sequence[ServerRow]) -> None:
         super().__init__(len(rows))
         self._rows = rows
 
@@ -82,13 +82,13 @@ class ModelServer:
         self, url: str, tokenizer: Tokenizer, *, key: str | None = None, name: str | None = None
     ) -> None:
         """Detect what the server speaks. Raises `ConfigurationError` as `discovery.find` does."""
-        self._endpoint = Endpoint(url, key)
+        self._endpoint = ServerClient(url, key)
         self._dialect = discovery.find(self._endpoint, tokenizer, name)
         self.name = self._dialect.model.rpartition("/")[2].removesuffix(".gguf")
         self.vocab_size = tokenizer.vocab_size
         self.context = self._dialect.context
         self.ends = tokenizer.end_ids
-        self._rows = [Row() for _ in range(max(_LEAST_SLOTS, self._dialect.slots))]
+        self._rows = [ServerRow() for _ in range(max(_LEAST_SLOTS, self._dialect.slots))]
         self.cache = RowSlots(self._rows)
         self._changed = threading.Condition()
 

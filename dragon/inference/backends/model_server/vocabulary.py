@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from dragon.inference.backends.model_server.endpoint import Endpoint, RefusedError
+from dragon.inference.backends.model_server.endpoint import RefusedError, ServerClient
 from dragon.inference.tokenizer import Tokenizer
 
 _SAMPLED = 512
 _ALIKE = 0.9
 
 
-def same(endpoint: Endpoint, tokenizer: Tokenizer, model: str) -> bool | None:
+def same(endpoint: ServerClient, tokenizer: Tokenizer, model: str) -> bool | None:
     """Whether the server decodes tokens to the same words; None if it cannot decode.
 
     Raises `LostError`, `BusyError` and `RefusedError`.

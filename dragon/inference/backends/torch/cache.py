@@ -21,7 +21,7 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 
 from dragon.errors import FrameError
 from dragon.inference.backends.slots import Slots
-from dragon.inference.backends.torch.memory import Layout, layout
+from dragon.inference.backends.torch.memory import SlotMemory, slot_memory
 
 # The cost of a call of attention, in tokens of a row read by one thread: measured on a CPU,
 # elsewhere only a bound on what a short row reads because of a longer one.
@@ -30,11 +30,11 @@ _GROUP = 16
 
 
 @dataclass(frozen=True)
-class Run:
+class AdjacentRows:
     """Rows in adjacent slots and of similar length: their attention is one call.
 
-    `where` are the parts of memory they lie in, as `Layout.where` says. `mask` [rows, 1, Q, T] is 0
-    where a query may see a key of its slot, else -inf.
+    `where` are the parts of memory they lie in, as `SlotMemory.where` says. `mask` [rows, 1, Q, T]
+    is 0 where a query may see a key of its slot, else -inf.
     """
 
     rows: slice
@@ -59,7 +59,7 @@ def _read(stored: torch.Tensor, where: slice | torch.Tensor, length: int) -> tor
 
 
 @dataclass(frozen=True)
-class Batch:
+class SlotBatch:
     """Where the rows of one forward live: at `positions` int64 [B, Q] of their slots.
 
     `places` int64 [B Q] are these positions in memory, counted over all parts. `length` is the
@@ -70,7 +70,7 @@ class Batch:
     positions: torch.Tensor
     places: torch.Tensor
     length: int
-    runs: tuple[Run, ...]
+    runs: tuple[AdjacentRows, ...]
     cancelled: Callable[[], bool]
 
     @classmethod
@@ -83,7 +83,7 @@ class Batch:
         device: torch.device,
         dtype: torch.dtype,
         cancelled: Callable[[], bool],
-    ) -> Batch:
+    ) -> SlotBatch:
         """Rows that each take `tokens` more tokens from their start on."""
         lengths = [start + tokens for start in starts]
         assert max(lengths) <= cache.context, "the next slot begins there"
@@ -99,7 +99,9 @@ class Batch:
                 where = cache.layout.where(slots[first:last], longest)
                 if not isinstance(where, slice):
                     where = where.to(device)
-                runs.append(Run(slice(first, last), where, mask[first - start : last - start]))
+                runs.append(
+                    AdjacentRows(slice(first, last), where, mask[first - start : last - start])
+                )
         places = places.to(device)
         return cls(positions.to(device), places, max(lengths), tuple(runs), cancelled)
 
@@ -127,11 +129,11 @@ def _groups(lengths: Sequence[int]) -> list[int]:
 
 
 # The forward in progress; not every model passes its arguments down to its attention.
-BATCH: ContextVar[Batch] = ContextVar("batch")
+BATCH: ContextVar[SlotBatch] = ContextVar("batch")
 
 
 @dataclass(frozen=True)
-class KV:
+class TensorKV:
     """Keys and values of a row's first tokens, each [layers, heads, tokens, dim]."""
 
     keys: torch.Tensor
@@ -148,7 +150,7 @@ class KV:
         return data
 
     @classmethod
-    def load(cls, data: bytes) -> KV:
+    def load(cls, data: bytes) -> TensorKV:
         """The inverse of `dump`; raises `ValueError` if the data is damaged."""
         try:
             tensors = load(data)
@@ -157,7 +159,7 @@ class KV:
             raise ValueError(f"no keys and values: {error}") from error
 
     @classmethod
-    def unpack(cls, data: bytes, layers: int, heads: int, dim: int) -> KV:
+    def unpack(cls, data: bytes, layers: int, heads: int, dim: int) -> TensorKV:
         """The inverse of `pack` for a model of this shape; raises `FrameError` for impossible data.
 
         A NaN would outlive its answer in the slot: even if it is masked, 0 times NaN is NaN.
@@ -225,7 +227,7 @@ class SlotCache(Slots, Cache):  # type: ignore[misc]
         self, layers: int, slots: int, context: int, room: int, width: int, device: torch.device
     ) -> None:
         Slots.__init__(self, slots, context, room)
-        self.layout: Layout = layout(slots, context, self.blocks, width, device)
+        self.layout: SlotMemory = slot_memory(slots, context, self.blocks, width, device)
         Cache.__init__(self, layers=[SlotLayer(self) for _ in range(layers)])
 
     def acquire(self, count: int, positions: int | None = None) -> list[int] | None:
@@ -241,14 +243,14 @@ class SlotCache(Slots, Cache):  # type: ignore[misc]
             self.layout.give_back(slot, self.taken[slot])
         super().release(slots)
 
-    def read(self, slot: int, tokens: int) -> KV:
+    def read(self, slot: int, tokens: int) -> TensorKV:
         """A copy of the first `tokens` positions of a slot, in main memory."""
         where = self.layout.where([slot], tokens)
         keys = torch.stack([_read(layer.keys, where, tokens)[0] for layer in self.layers])
         values = torch.stack([_read(layer.values, where, tokens)[0] for layer in self.layers])
-        return KV(keys.cpu(), values.cpu())
+        return TensorKV(keys.cpu(), values.cpu())
 
-    def write(self, slot: int, kv: KV) -> None:
+    def write(self, slot: int, kv: TensorKV) -> None:
         """Write keys and values, of the model's type and on its device, to the start of a slot."""
         positions = torch.arange(kv.keys.shape[2])[None]
         places = self.layout.places([slot], positions).flatten().to(kv.keys.device)

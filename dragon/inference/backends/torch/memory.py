@@ -1,7 +1,7 @@
 """Where the keys and values of slots lie, so that a row takes the memory it uses, not a context's.
 
-Every layer stores parts of `size` positions, [parts, size, heads, dim]; a `Layout` maps a slot's
-positions to parts. On a CPU a part is a slot: it has addresses for a whole context, and the
+Every layer stores parts of `size` positions, [parts, size, heads, dim]; a `SlotMemory` maps a
+slot's positions to parts. On a CPU a part is a slot: it has addresses for a whole context, and the
 operating system gives it memory page by page as they are written. A row is then contiguous, and
 attention reads it in place; gathering it first would take longer than the rest of a step. On a GPU
 torch has no such pages. There a part is a block of a pool, a slot has a table of blocks, and rows
@@ -24,7 +24,7 @@ from dragon.inference.backends.slots import BLOCK, blocks_of
 _NORESERVE = 0x4000 if sys.platform == "linux" else 0  # in `mmap` from Python 3.13 on
 
 
-class Layout(Protocol):
+class SlotMemory(Protocol):
     """Maps slots' positions to `parts` of `size` positions each."""
 
     parts: int
@@ -128,7 +128,9 @@ class Pool:
         return torch.tensor([[*table, *table[:1] * (blocks - len(table))] for table in tables])
 
 
-def layout(slots: int, context: int, blocks: int, width: int, device: torch.device) -> Layout:
+def slot_memory(
+    slots: int, context: int, blocks: int, width: int, device: torch.device
+) -> SlotMemory:
     """The layout of slots that share `blocks`; `width` is bytes per position and layer."""
     reserved = Reserved(slots, context)
     if device.type == "cpu" and _reservable(reserved.parts * reserved.size * width):

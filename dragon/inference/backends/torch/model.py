@@ -17,7 +17,7 @@ from dragon.inference.backends import backend
 from dragon.inference.backends.backend import PIECE, never
 from dragon.inference.backends.slots import BLOCK, MAX_CONTEXT, blocks_of
 from dragon.inference.backends.torch import attention
-from dragon.inference.backends.torch.cache import BATCH, KV, Batch, SlotCache
+from dragon.inference.backends.torch.cache import BATCH, SlotBatch, SlotCache, TensorKV
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _CACHE_BYTES = 2 << 30
@@ -128,7 +128,7 @@ class LanguageModel:
         Raises `PreemptedError` once `cancelled` returns True; the rows then hold nothing past
         `starts`.
         """
-        batch = Batch.of(
+        batch = SlotBatch.of(
             slots,
             starts,
             tokens.shape[1],
@@ -152,23 +152,23 @@ class LanguageModel:
         """Never: a row's memory is released with it."""
         return False
 
-    def parse(self, data: bytes) -> KV:
-        """The inverse of `KV.dump`; raises `ValueError` if the data is damaged."""
-        return KV.load(data)
+    def parse(self, data: bytes) -> TensorKV:
+        """The inverse of `TensorKV.dump`; raises `ValueError` if the data is damaged."""
+        return TensorKV.load(data)
 
     @torch.inference_mode()
-    def read(self, slot: int, tokens: int) -> KV:
+    def read(self, slot: int, tokens: int) -> TensorKV:
         """A copy of the keys and values of a row's first `tokens` tokens."""
         return self.cache.read(slot, tokens)
 
     @torch.inference_mode()
     def write(self, slot: int, tokens: Sequence[int], kv: backend.KV | bytes) -> None:
-        """Begin a row with keys and values computed before, or in the form of `KV.pack`."""
+        """Begin a row with keys and values computed before, or in the form of `TensorKV.pack`."""
         if isinstance(kv, bytes):
-            kv = KV.unpack(kv, *self._kv_shape)
-        assert isinstance(kv, KV), "keys and values of another backend"
+            kv = TensorKV.unpack(kv, *self._kv_shape)
+        assert isinstance(kv, TensorKV), "keys and values of another backend"
         target = {"device": self._device, "dtype": self._network.dtype}
-        self.cache.write(slot, KV(kv.keys.to(**target), kv.values.to(**target)))
+        self.cache.write(slot, TensorKV(kv.keys.to(**target), kv.values.to(**target)))
 
     def kv_bytes(self, tokens: int) -> int:
         """How many bytes the keys and values of this many tokens take here."""
@@ -176,7 +176,7 @@ class LanguageModel:
         return 2 * layers * heads * dim * tokens * int(self._network.dtype.itemsize)
 
     def packed_bytes(self, tokens: int) -> int:
-        """How many bytes `KV.pack` makes of this many tokens."""
+        """How many bytes `TensorKV.pack` makes of this many tokens."""
         layers, heads, dim = self._kv_shape
         return 2 * layers * heads * dim * tokens * torch.bfloat16.itemsize
 

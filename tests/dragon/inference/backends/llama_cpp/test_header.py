@@ -8,8 +8,8 @@ import pytest
 from gguf import GGUFWriter
 
 from dragon.errors import ConfigurationError
-from dragon.inference.backends.llama_cpp.header import MAX_CONTEXT, Header
-from dragon.inference.backends.llama_cpp.metadata import Metadata
+from dragon.inference.backends.llama_cpp.header import MAX_CONTEXT, GgufHeader
+from dragon.inference.backends.llama_cpp.metadata import GgufMetadata
 
 
 def written(path: Path, architecture: str = "qwen2", **own: object) -> Path:
@@ -29,18 +29,18 @@ def written(path: Path, architecture: str = "qwen2", **own: object) -> Path:
 
 
 def test_it_says_what_reading_the_whole_file_says(embedded_gguf: Path) -> None:
-    header, whole = Header.read(embedded_gguf), Metadata.read(embedded_gguf)
+    header, whole = GgufHeader.read(embedded_gguf), GgufMetadata.read(embedded_gguf)
     assert (header.architecture, header.context) == ("qwen2", whole.context)
     assert header.writes
     assert header.quotes is whole.quotes is True
 
 
 def test_keys_and_values_are_counted_by_layer_and_head(tmp_path: Path) -> None:
-    grouped = Header.read(written(tmp_path / "a.gguf", **{"attention.head_count_kv": 2}))
+    grouped = GgufHeader.read(written(tmp_path / "a.gguf", **{"attention.head_count_kv": 2}))
     assert grouped.kv_bytes == 24 * 2 * (64 + 64) * 2
     assert grouped.context == MAX_CONTEXT
     uneven = {"attention.head_count_kv": [4, 0], "attention.key_length": 128}
-    header = Header.read(written(tmp_path / "b.gguf", block_count=2, **uneven))
+    header = GgufHeader.read(written(tmp_path / "b.gguf", block_count=2, **uneven))
     assert header.kv_bytes == 4 * (128 + 64) * 2
 
 
@@ -50,11 +50,11 @@ def test_nothing_behind_the_vocabularys_beginning_is_read(
     whole = embedded_gguf.read_bytes()
     cut = tmp_path / "cut.gguf"
     cut.write_bytes(whole[: whole.index(b"tokenizer.ggml") + 20])
-    assert Header.read(cut) == Header.read(embedded_gguf)
+    assert GgufHeader.read(cut) == GgufHeader.read(embedded_gguf)
 
 
 def test_an_encoder_does_not_write(tmp_path: Path) -> None:
-    assert not Header.read(written(tmp_path / "a.gguf", "bert", pooling_type=1)).writes
+    assert not GgufHeader.read(written(tmp_path / "a.gguf", "bert", pooling_type=1)).writes
 
 
 @pytest.mark.parametrize(
@@ -65,4 +65,4 @@ def test_damage_is_refused_by_name(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "damaged.gguf"
     path.write_bytes(content)
     with pytest.raises(ConfigurationError, match=r"damaged\.gguf is damaged, or not"):
-        Header.read(path)
+        GgufHeader.read(path)

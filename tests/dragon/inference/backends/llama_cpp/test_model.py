@@ -16,7 +16,7 @@ from gguf import GGUFWriter
 from dragon.errors import ConfigurationError, PreemptedError
 from dragon.inference.backends.backend import Backend, never
 from dragon.inference.backends.llama_cpp import model as llama_cpp
-from dragon.inference.backends.llama_cpp.context import Logits, Piece
+from dragon.inference.backends.llama_cpp.context import Logits, SequencePiece
 from dragon.inference.backends.llama_cpp.model import LlamaCpp
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.choice import ModelChoice, load_model
@@ -143,7 +143,7 @@ def test_what_is_in_the_cache_is_not_computed_again(llama: LlamaCpp, tokenizer: 
     computed: list[int] = []
     decode = llama._context.decode
 
-    def counted(pieces: Sequence[Piece], cancelled: Callable[[], bool] = never) -> Logits:
+    def counted(pieces: Sequence[SequencePiece], cancelled: Callable[[], bool] = never) -> Logits:
         computed.append(sum(len(piece.tokens) for piece in pieces))
         return decode(pieces, cancelled)
 

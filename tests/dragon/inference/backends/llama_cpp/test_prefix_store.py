@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from dragon.inference.backends.llama_cpp.prefix_store import PrefixStore, Run
+from dragon.inference.backends.llama_cpp.prefix_store import KeptTokens, PrefixStore
 
 
 @pytest.fixture
@@ -19,14 +19,14 @@ def store(emptied: list[int]) -> PrefixStore:
     return PrefixStore(3, emptied.append)
 
 
-def holding(store: PrefixStore, tokens: list[int], *, adapted: bool = False) -> Run:
+def holding(store: PrefixStore, tokens: list[int], *, adapted: bool = False) -> KeptTokens:
     run = store.take(adapted=adapted)
     run.tokens = tokens
     run.held = run.sound = len(tokens)
     return run
 
 
-def asking(store: PrefixStore, tokens: list[int], *, adapted: bool = False) -> Run:
+def asking(store: PrefixStore, tokens: list[int], *, adapted: bool = False) -> KeptTokens:
     run = store.take(adapted=adapted)
     run.tokens = tokens
     return run

@@ -15,7 +15,7 @@ import torch
 
 from dragon.errors import FrameError
 from dragon.inference.backends.llama_cpp.model import EXACT_BLOCK, LlamaCpp
-from dragon.inference.backends.llama_cpp.state import Layout, State
+from dragon.inference.backends.llama_cpp.state import RowState, StateLayout
 from dragon.inference.decoder import Decoder
 from dragon.inference.kv_store import KVStore
 from dragon.inference.rows import Row
@@ -170,8 +170,8 @@ def test_what_no_model_makes_is_refused(load: Load, data: bytes) -> None:
 
 
 def test_a_layout_that_is_not_known_is_none() -> None:
-    assert Layout.of(b"") is None
-    assert Layout.of(bytes(16) + b"\x01" * 40) is None
+    assert StateLayout.of(b"") is None
+    assert StateLayout.of(bytes(16) + b"\x01" * 40) is None
 
 
 def test_unwrapped_and_wrapped_is_the_same(load: Load) -> None:
@@ -186,4 +186,4 @@ def test_unwrapped_and_wrapped_is_the_same(load: Load) -> None:
         assert layout.tokens(kept) == 80
         if run.sequence == 0:
             assert layout.wrap(kept) == state
-        assert layout.unwrap(layout.wrap(kept)) == State(kept.data)
+        assert layout.unwrap(layout.wrap(kept)) == RowState(kept.data)

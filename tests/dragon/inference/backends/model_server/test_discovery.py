@@ -18,7 +18,7 @@ from pydantic import SecretStr
 
 from dragon.errors import ConfigurationError
 from dragon.inference.backends.model_server import discovery
-from dragon.inference.backends.model_server.endpoint import Endpoint
+from dragon.inference.backends.model_server.endpoint import ServerClient
 from dragon.inference.backends.model_server.openai_style import OpenAIStyle
 from dragon.inference.choice import ModelChoice
 from dragon.inference.tokenizer import Tokenizer
@@ -52,7 +52,7 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
 def refused(url: str, tokenizer: Tokenizer, name: str | None = None, key: str | None = None) -> str:
     """The sentence that a person gets, with URL in place of the server's."""
     with pytest.raises(ConfigurationError) as caught:
-        discovery.find(Endpoint(url, key), tokenizer, name)
+        discovery.find(ServerClient(url, key), tokenizer, name)
     return caught.value.message.replace(url, "URL")
 
 
@@ -61,7 +61,7 @@ def test_as_many_likeliest_tokens_as_it_gives(
     served: Served, tokenizer: Tokenizer, most: int, likeliest: int
 ) -> None:
     with serving(served, Behaviour(most=most)) as url:
-        dialect = discovery.find(Endpoint(url + "/v1/", None), tokenizer, None)
+        dialect = discovery.find(ServerClient(url + "/v1/", None), tokenizer, None)
     assert dialect.likeliest == likeliest
     assert dialect.context == served.context - 1
 
@@ -71,7 +71,7 @@ def test_token_ids_where_they_are_taken(
     served: Served, tokenizer: Tokenizer, takes_ids: bool
 ) -> None:
     with serving(served, Behaviour(takes_ids=takes_ids)) as url:
-        dialect = discovery.find(Endpoint(url, None), tokenizer, None)
+        dialect = discovery.find(ServerClient(url, None), tokenizer, None)
     assert isinstance(dialect, OpenAIStyle)
     assert dialect.takes_ids == takes_ids
 
@@ -79,7 +79,7 @@ def test_token_ids_where_they_are_taken(
 def test_llama_server_tells_its_slots_and_context(
     llama_server: Service, tokenizer: Tokenizer
 ) -> None:
-    dialect = discovery.find(Endpoint(llama_server.url, "sesame"), tokenizer, None)
+    dialect = discovery.find(ServerClient(llama_server.url, "sesame"), tokenizer, None)
     assert (dialect.path, dialect.slots, dialect.likeliest) == ("/completion", 4, 256)
 
 
@@ -99,7 +99,7 @@ def test_the_same_vocabulary_has_one_fingerprint(
 def test_one_that_loads_its_model_is_waited_for(served: Served, tokenizer: Tokenizer) -> None:
     behaviour = Behaviour(statuses=[(503, {}), (503, {"Retry-After": "0.1"})])
     with serving(served, behaviour) as url:
-        discovery.find(Endpoint(url, None), tokenizer, None)
+        discovery.find(ServerClient(url, None), tokenizer, None)
     assert behaviour.statuses == []
 
 
@@ -134,7 +134,7 @@ def test_a_wrong_key(
     sentence = f"DRAGON_MODEL_KEY: the model server at URL {does}"
     with serving(served, Behaviour(key="sesame")) as url:
         assert refused(url, tokenizer, key=key) == sentence
-        assert discovery.find(Endpoint(url, "sesame"), tokenizer, None)
+        assert discovery.find(ServerClient(url, "sesame"), tokenizer, None)
     assert refused(llama_server.url, tokenizer, key=key) == sentence
 
 
@@ -146,7 +146,7 @@ def test_several_models(served: Served, tokenizer: Tokenizer) -> None:
         assert refused(url, tokenizer, "three") == (
             "DRAGON_MODEL_NAME: the model server at URL has no three, but: one, two"
         )
-        assert discovery.find(Endpoint(url, None), tokenizer, "two").model == "two"
+        assert discovery.find(ServerClient(url, None), tokenizer, "two").model == "two"
 
 
 def test_one_that_only_chats(served: Served, tokenizer: Tokenizer) -> None:

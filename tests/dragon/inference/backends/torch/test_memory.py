@@ -67,7 +67,7 @@ def test_blocks_of_a_pool_belong_to_one_slot_at_a_time() -> None:
 
 
 def test_where_addresses_cannot_be_had_there_is_a_pool() -> None:
-    assert isinstance(memory.layout(4, 512, 8, 64, CPU), Reserved)
-    assert isinstance(memory.layout(4, 512, 8, 64, torch.device("meta")), Pool)
+    assert isinstance(memory.slot_memory(4, 512, 8, 64, CPU), Reserved)
+    assert isinstance(memory.slot_memory(4, 512, 8, 64, torch.device("meta")), Pool)
     with patch("mmap.mmap", side_effect=OSError("Cannot allocate memory")):
-        assert isinstance(memory.layout(4, 512, 8, 64, CPU), Pool)
+        assert isinstance(memory.slot_memory(4, 512, 8, 64, CPU), Pool)
