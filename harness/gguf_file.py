@@ -21,7 +21,7 @@ from gguf import (
 )
 from safetensors.numpy import load_file
 
-from dragon.inference.backends.llama_cpp.metadata import ANSWERS
+from dragon.inference.backends.llama_cpp.gguf import ANSWERS
 
 KINDS = {"f16": GGMLQuantizationType.F16, "q8_0": GGMLQuantizationType.Q8_0}
 

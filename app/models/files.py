@@ -12,7 +12,7 @@ from pathlib import Path
 from app.models.model import Kind, Model
 from app.paths import short
 from dragon.errors import ConfigurationError
-from dragon.inference.backends.llama_cpp.header import GgufHeader
+from dragon.inference.backends.llama_cpp.gguf import GgufHeader
 from dragon.localizable import localizable
 
 INSTALL = "pip install 'dragon-rag[gguf]'"

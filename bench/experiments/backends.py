@@ -29,7 +29,7 @@ from transformers import AutoModelForCausalLM, Qwen2Config
 from bench.lib import report
 from dragon.inference.backends.backend import Backend
 from dragon.inference.backends.llama_cpp.context import BATCH, Context, SequencePiece
-from dragon.inference.backends.llama_cpp.metadata import GgufMetadata
+from dragon.inference.backends.llama_cpp.gguf import GgufMetadata
 from dragon.inference.backends.llama_cpp.model import load_weights
 from dragon.inference.choice import ModelChoice
 from dragon.inference.decoder import Decoder

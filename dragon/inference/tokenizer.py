@@ -16,7 +16,7 @@ from transformers import AutoTokenizer
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from dragon.errors import ConfigurationError, InvalidRequestError
-from dragon.inference.backends.llama_cpp.metadata import tokenizer_of
+from dragon.inference.backends.llama_cpp.gguf import gguf_tokenizer
 from dragon.inference.chat_template import ChatTemplate, Rendering
 from dragon.inference.chat_template import Message as Message
 from dragon.inference.filling import Marks, marks_of
@@ -66,7 +66,7 @@ class Tokenizer:
         Raises `ConfigurationError` on failure.
         """
         if str(path).endswith(".gguf"):
-            return cls(*tokenizer_of(Path(path)))
+            return cls(*gguf_tokenizer(Path(path)))
         folder = Path(path).parent if Path(path).name == "tokenizer.json" else path
         try:
             backend = AutoTokenizer.from_pretrained(str(folder))

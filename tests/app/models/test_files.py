@@ -10,7 +10,7 @@ import pytest
 
 from app.models import files
 from app.models.model import Kind, Model
-from dragon.inference.backends.llama_cpp.header import GgufHeader
+from dragon.inference.backends.llama_cpp.gguf import GgufHeader
 
 
 def put(source: Path, *targets: Path) -> None:

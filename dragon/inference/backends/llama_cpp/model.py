@@ -24,11 +24,12 @@ from dragon.inference.backends.llama_cpp.context import (
     OUTPUTS,
     Context,
     NoRoomError,
+    RowState,
     SequencePiece,
+    StateLayout,
 )
-from dragon.inference.backends.llama_cpp.metadata import GgufMetadata
+from dragon.inference.backends.llama_cpp.gguf import GgufMetadata
 from dragon.inference.backends.llama_cpp.prefix_store import KeptTokens, PrefixStore
-from dragon.inference.backends.llama_cpp.state import RowState, StateLayout
 from dragon.inference.backends.slots import BLOCK, MAX_CONTEXT, Slots, blocks_of
 
 T = TypeVar("T")

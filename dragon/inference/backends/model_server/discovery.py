@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from typing import Any
 
 from dragon.errors import ConfigurationError, ModelServerError
-from dragon.inference.backends.model_server import vocabulary
-from dragon.inference.backends.model_server.dialect import Dialect
+from dragon.inference.backends.model_server.dialects import (
+    NUMBERED,
+    Dialect,
+    LlamaServer,
+    OpenAIStyle,
+)
 from dragon.inference.backends.model_server.endpoint import (
     LostError,
     RefusedError,
     ServerClient,
 )
-from dragon.inference.backends.model_server.llama_server import LlamaServer
-from dragon.inference.backends.model_server.openai_style import NUMBERED, OpenAIStyle
 from dragon.inference.tokenizer import Tokenizer
 
 log = logging.getLogger(__name__)
@@ -29,6 +32,9 @@ _INSTEAD = (
     "Ollama and LM Studio are on the disk)"
 )
 _SAMPLE = "The quick brown fox jumps over the lazy dog, and"
+# How many tokens a server is to decode, and how large a share of names must be the same.
+_SAMPLED = 512
+_ALIKE = 0.9
 
 
 def find(endpoint: ServerClient, tokenizer: Tokenizer, name: str | None) -> Dialect:
@@ -78,7 +84,7 @@ def _find(endpoint: ServerClient, tokenizer: Tokenizer, name: str | None) -> Dia
             ) from error
         raise
     model = _chosen(endpoint, {each["id"]: each for each in listed["data"]}, name)
-    tells = vocabulary.same(endpoint, tokenizer, model["id"])
+    tells = same_vocabulary(endpoint, tokenizer, model["id"])
     if tells is False:
         raise _other_vocabulary(endpoint, model["id"])
     if model.get("owned_by") == "llamacpp":
@@ -183,13 +189,49 @@ def _checked(
             f"DRAGON_MODEL: the model server at {endpoint.url} names tokens by their text, which "
             f"two tokens of this tokenizer share: {_INSTEAD}"
         )
-    same = not by_text or vocabulary.known(dialect.tokenizer, names)
+    same = not by_text or are_tokens(dialect.tokenizer, names)
     if same and not checked and dialect.takes_ids:
         # It must read these token ids as it reads their text.
         text = dialect.tokenizer.text_of(asked["prompt"])
         again = endpoint.ask("POST", dialect.path, {**asked, "prompt": text})
         said = again["choices"][0]["logprobs"]["top_logprobs"][0]
-        same = vocabulary.alike(names, said)
+        same = nearly_all_in(names, said)
     if not same:
         raise _other_vocabulary(endpoint, dialect.model)
     return dialect
+
+
+def same_vocabulary(endpoint: ServerClient, tokenizer: Tokenizer, model: str) -> bool | None:
+    """Whether the server decodes tokens to the same words; None if it cannot decode.
+
+    Raises `LostError`, `BusyError` and `RefusedError`.
+    """
+    words = {
+        token: text
+        for text, token in tokenizer.by_text.items()
+        if text[0] == " " and text[1:].isalpha() and text.isascii()
+    }
+    sampled = sorted(words)[:: max(1, len(words) // _SAMPLED)]
+    try:
+        reply = endpoint.ask("POST", "/detokenize", {"tokens": sampled, "model": model})
+    except RefusedError as error:
+        if error.status in (400, 422, 500):  # it lacks a token
+            return False
+        if error.status in (404, 405, 501):
+            return None
+        raise
+    said = next((reply[name] for name in ("content", "prompt", "text") if name in reply), None)
+    if not isinstance(said, str):
+        return None
+    return said.strip() == "".join(words[token] for token in sampled).strip()
+
+
+def are_tokens(tokenizer: Tokenizer, names: Collection[str]) -> bool:
+    """Whether a server's names of tokens are texts of the tokenizer's tokens."""
+    whole = [name for name in names if "\ufffd" not in name]
+    return bool(whole) and nearly_all_in(whole, tokenizer.by_text)
+
+
+def nearly_all_in(names: Collection[str], others: Collection[str]) -> bool:
+    """Whether nearly all names are among the others: near ties may differ at the end."""
+    return sum(name in others for name in names) >= _ALIKE * len(names)

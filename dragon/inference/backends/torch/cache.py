@@ -3,16 +3,27 @@
 A batch gives a slot and positions for each of its rows, so rows of different generations and
 lengths share one forward, and rolling back means forgetting a length: what lies beyond a row's own
 positions is masked, and overwritten when the row gets there again.
+
+A row takes the memory it uses, not a context's. Every layer stores parts of `size` positions,
+[parts, size, heads, dim]; a `SlotMemory` maps a slot's positions to parts. On a CPU a part is a
+slot: it has addresses for a whole context, and the operating system gives it memory page by page as
+they are written. A row is then contiguous, and attention reads it in place; gathering it first
+would take longer than the rest of a step. On a GPU torch has no such pages. There a part is a block
+of a pool, a slot has a table of blocks, and rows are gathered, for which a GPU has the bandwidth.
+The pool is also the fallback if addresses cannot be reserved.
 """
 
 from __future__ import annotations
 
+import heapq
 import math
+import mmap
+import sys
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from safetensors import SafetensorError
@@ -20,13 +31,13 @@ from safetensors.torch import load, save
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from dragon.errors import FrameError
-from dragon.inference.backends.slots import Slots
-from dragon.inference.backends.torch.memory import SlotMemory, slot_memory
+from dragon.inference.backends.slots import BLOCK, Slots, blocks_of
 
 # The cost of a call of attention, in tokens of a row read by one thread: measured on a CPU,
 # elsewhere only a bound on what a short row reads because of a longer one.
 _CALL = 256
 _GROUP = 16
+_NORESERVE = 0x4000 if sys.platform == "linux" else 0  # in `mmap` from Python 3.13 on
 
 
 @dataclass(frozen=True)
@@ -72,38 +83,6 @@ class SlotBatch:
     length: int
     runs: tuple[AdjacentRows, ...]
     cancelled: Callable[[], bool]
-
-    @classmethod
-    def of(
-        cls,
-        slots: Sequence[int],
-        starts: Sequence[int],
-        tokens: int,
-        cache: SlotCache,
-        device: torch.device,
-        dtype: torch.dtype,
-        cancelled: Callable[[], bool],
-    ) -> SlotBatch:
-        """Rows that each take `tokens` more tokens from their start on."""
-        lengths = [start + tokens for start in starts]
-        assert max(lengths) <= cache.context, "the next slot begins there"
-        positions = torch.tensor(starts)[:, None] + torch.arange(tokens)
-        places = cache.layout.places(slots, positions).flatten()
-        runs = []
-        for start, end in pairwise(_groups(lengths)):
-            longest = max(lengths[start:end])
-            hidden = torch.arange(longest) > positions[start:end, None, :, None]
-            mask = torch.zeros(hidden.shape, dtype=dtype).masked_fill_(hidden, -math.inf).to(device)
-            apart = (i for i in range(start + 1, end) if slots[i] != slots[i - 1] + 1)
-            for first, last in pairwise([start, *apart, end]):
-                where = cache.layout.where(slots[first:last], longest)
-                if not isinstance(where, slice):
-                    where = where.to(device)
-                runs.append(
-                    AdjacentRows(slice(first, last), where, mask[first - start : last - start])
-                )
-        places = places.to(device)
-        return cls(positions.to(device), places, max(lengths), tuple(runs), cancelled)
 
 
 def _groups(lengths: Sequence[int]) -> list[int]:
@@ -227,8 +206,39 @@ class SlotCache(Slots, Cache):  # type: ignore[misc]
         self, layers: int, slots: int, context: int, room: int, width: int, device: torch.device
     ) -> None:
         Slots.__init__(self, slots, context, room)
+        self._device = device
         self.layout: SlotMemory = slot_memory(slots, context, self.blocks, width, device)
         Cache.__init__(self, layers=[SlotLayer(self) for _ in range(layers)])
+
+    def batch(
+        self,
+        slots: Sequence[int],
+        starts: Sequence[int],
+        tokens: int,
+        dtype: torch.dtype,
+        cancelled: Callable[[], bool],
+    ) -> SlotBatch:
+        """A batch of rows that each take `tokens` more tokens from their start on."""
+        device = self._device
+        lengths = [start + tokens for start in starts]
+        assert max(lengths) <= self.context, "the next slot begins there"
+        positions = torch.tensor(starts)[:, None] + torch.arange(tokens)
+        places = self.layout.places(slots, positions).flatten()
+        runs = []
+        for start, end in pairwise(_groups(lengths)):
+            longest = max(lengths[start:end])
+            hidden = torch.arange(longest) > positions[start:end, None, :, None]
+            mask = torch.zeros(hidden.shape, dtype=dtype).masked_fill_(hidden, -math.inf).to(device)
+            apart = (i for i in range(start + 1, end) if slots[i] != slots[i - 1] + 1)
+            for first, last in pairwise([start, *apart, end]):
+                where = self.layout.where(slots[first:last], longest)
+                if not isinstance(where, slice):
+                    where = where.to(device)
+                runs.append(
+                    AdjacentRows(slice(first, last), where, mask[first - start : last - start])
+                )
+        places = places.to(device)
+        return SlotBatch(positions.to(device), places, max(lengths), tuple(runs), cancelled)
 
     def acquire(self, count: int, positions: int | None = None) -> list[int] | None:
         """As `Slots.acquire`."""
@@ -256,3 +266,134 @@ class SlotCache(Slots, Cache):  # type: ignore[misc]
         places = self.layout.places([slot], positions).flatten().to(kv.keys.device)
         for layer, keys, values in zip(self.layers, kv.keys, kv.values, strict=True):
             layer.store(places, keys[None], values[None])
+
+
+class SlotMemory(Protocol):
+    """Maps slots' positions to `parts` of `size` positions each."""
+
+    parts: int
+    size: int
+
+    def zeros(self, heads: int, dim: int, like: torch.Tensor) -> torch.Tensor:
+        """Memory of a layer, [parts, size, heads, dim]; zeros, as a masked NaN is still a NaN."""
+        ...
+
+    def take(self, slot: int, blocks: int) -> None:
+        """Give a slot this many blocks."""
+        ...
+
+    def give_back(self, slot: int, blocks: int) -> None:
+        """Take back a slot's blocks."""
+        ...
+
+    def places(self, slots: Sequence[int], positions: torch.Tensor) -> torch.Tensor:
+        """Where `positions` int64 [B, Q] of these slots are, over all parts: int64 [B, Q]."""
+        ...
+
+    def where(self, slots: Sequence[int], length: int) -> slice | torch.Tensor:
+        """The parts with the first `length` positions of adjacent slots, one row per slot."""
+        ...
+
+
+class Reserved:
+    """One part per slot: addresses for its context, and memory for what is written there."""
+
+    def __init__(self, slots: int, context: int) -> None:
+        self.parts = slots
+        self.size = blocks_of(context) * BLOCK
+        self._maps: list[tuple[mmap.mmap, int]] = []  # each with the bytes of a position
+
+    def zeros(self, heads: int, dim: int, like: torch.Tensor) -> torch.Tensor:
+        """Pages of a layer; small ones, since clearing huge ones takes longer than a prefill."""
+        width = heads * dim * like.element_size()
+        pages = _reserve(self.parts * self.size * width)
+        if hasattr(mmap, "MADV_NOHUGEPAGE"):
+            pages.madvise(mmap.MADV_NOHUGEPAGE)
+        self._maps.append((pages, width))
+        return torch.frombuffer(pages, dtype=like.dtype).view(self.parts, self.size, heads, dim)
+
+    def take(self, slot: int, blocks: int) -> None:
+        """Do nothing: the slot has its part already."""
+
+    def give_back(self, slot: int, blocks: int) -> None:
+        """Return its pages: they read as zeros when used again."""
+        for pages, width in self._maps:
+            start = slot * self.size * width
+            first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
+            whole = (start + blocks * BLOCK * width - first) // mmap.PAGESIZE * mmap.PAGESIZE
+            if whole > 0:
+                pages.madvise(mmap.MADV_DONTNEED, first, whole)
+
+    def places(self, slots: Sequence[int], positions: torch.Tensor) -> torch.Tensor:
+        """Slot after slot."""
+        return torch.tensor(slots)[:, None] * self.size + positions
+
+    def where(self, slots: Sequence[int], length: int) -> slice | torch.Tensor:
+        """The slots themselves."""
+        return slice(slots[0], slots[-1] + 1)
+
+
+class Pool:
+    """One part per block, and a table of blocks for every slot."""
+
+    def __init__(self, blocks: int) -> None:
+        self.parts = blocks
+        self.size = BLOCK
+        self._free = list(range(blocks))  # a heap
+        self._tables: dict[int, list[int]] = {}
+
+    def zeros(self, heads: int, dim: int, like: torch.Tensor) -> torch.Tensor:
+        """The pool of a layer."""
+        shape = (self.parts, self.size, heads, dim)
+        return torch.zeros(shape, dtype=like.dtype, device=like.device)
+
+    def take(self, slot: int, blocks: int) -> None:
+        """Give it free blocks."""
+        self._tables[slot] = [heapq.heappop(self._free) for _ in range(blocks)]
+
+    def give_back(self, slot: int, blocks: int) -> None:
+        """Take its blocks back."""
+        for block in self._tables.pop(slot):
+            heapq.heappush(self._free, block)
+
+    def places(self, slots: Sequence[int], positions: torch.Tensor) -> torch.Tensor:
+        """Look them up in the tables."""
+        last = int(positions.max()) + 1
+        return self._table(slots, last).gather(1, positions // BLOCK) * BLOCK + positions % BLOCK
+
+    def where(self, slots: Sequence[int], length: int) -> slice | torch.Tensor:
+        """The slots' blocks, int64 [slots, blocks]."""
+        return self._table(slots, length)
+
+    def _table(self, slots: Sequence[int], length: int) -> torch.Tensor:
+        """The tables; shorter rows repeat their first block: what is past their end is masked."""
+        blocks = blocks_of(length)
+        tables = (self._tables[slot][:blocks] for slot in slots)
+        return torch.tensor([[*table, *table[:1] * (blocks - len(table))] for table in tables])
+
+
+def slot_memory(
+    slots: int, context: int, blocks: int, width: int, device: torch.device
+) -> SlotMemory:
+    """The layout of slots that share `blocks`; `width` is bytes per position and layer."""
+    reserved = Reserved(slots, context)
+    if device.type == "cpu" and _reservable(reserved.parts * reserved.size * width):
+        return reserved
+    return Pool(blocks)
+
+
+def _reservable(size: int) -> bool:
+    """Whether addresses can be reserved without memory; some systems forbid it."""
+    if not hasattr(mmap, "MADV_DONTNEED"):
+        return False
+    try:
+        _reserve(size).close()
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _reserve(size: int) -> mmap.mmap:
+    # Private pages, since shared ones cannot be returned.
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE
+    return mmap.mmap(-1, size, flags=flags)

@@ -10,16 +10,18 @@ from typing import Any
 
 import torch
 import transformers
-from transformers import AutoModelForCausalLM
+from torch.nn.functional import scaled_dot_product_attention
+from transformers import AttentionInterface, AutoModelForCausalLM
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from dragon.errors import ConfigurationError, PreemptedError
 from dragon.inference.backends import backend
 from dragon.inference.backends.backend import PIECE, never
 from dragon.inference.backends.slots import BLOCK, MAX_CONTEXT, blocks_of
-from dragon.inference.backends.torch import attention
-from dragon.inference.backends.torch.cache import BATCH, SlotBatch, SlotCache, TensorKV
+from dragon.inference.backends.torch.cache import BATCH, SlotCache, TensorKV
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+_ATTENTION = "slots"
 _CACHE_BYTES = 2 << 30
 _SLOTS = 256
 
@@ -41,9 +43,9 @@ class LanguageModel:
             raise ConfigurationError(f"{name}: models that cap attention are not supported")
         if config.vocab_size < vocab_size:
             raise ConfigurationError(f"{name}: the tokenizer has more tokens than the model")
-        network.set_attn_implementation(attention.NAME)
+        network.set_attn_implementation(_ATTENTION)
         decoder = network.get_decoder()
-        if config._attn_implementation != attention.NAME or not hasattr(decoder, "layers"):
+        if config._attn_implementation != _ATTENTION or not hasattr(decoder, "layers"):
             raise ConfigurationError(
                 f"{name}: {config.model_type} models, with attention or layers of their own kind, "
                 "are not supported"
@@ -128,15 +130,7 @@ class LanguageModel:
         Raises `PreemptedError` once `cancelled` returns True; the rows then hold nothing past
         `starts`.
         """
-        batch = SlotBatch.of(
-            slots,
-            starts,
-            tokens.shape[1],
-            self.cache,
-            self._device,
-            self._network.dtype,
-            cancelled,
-        )
+        batch = self.cache.batch(slots, starts, tokens.shape[1], self._network.dtype, cancelled)
         BATCH.set(batch)
         result = self._network(
             input_ids=tokens.to(self._device),
@@ -231,3 +225,57 @@ def _store_by_column(decoder: torch.nn.Module) -> None:
     for module in decoder.modules():
         if isinstance(module, torch.nn.Linear):
             module.weight.data = module.weight.data.t().contiguous().t()
+
+
+def attend(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    **options: Any,
+) -> tuple[torch.Tensor, None]:
+    """Attention of queries [B, heads, Q, dim] over all that is stored: [B, Q, heads, dim].
+
+    One call per run of rows, over keys and values where they lie: copying them side by side first
+    would take longer than the rest of a step if texts are long.
+
+    Raises `ConfigurationError` for a position bias: positions differ from slot to slot.
+    """
+    if options.get("position_bias") is not None:
+        raise ConfigurationError("models with a position bias in attention are not supported")
+    # The CPU's kernel supports heads that share keys and values; `transformers` copies these for
+    # each head if there are several queries.
+    shares = query.device.type == "cpu" and query.shape[2] > 1
+    call = _shared if shares else sdpa_attention_forward
+    parts = [
+        call(
+            module,
+            query[run.rows],
+            run.read(key),
+            run.read(value),
+            run.mask.to(query.dtype),
+            **options,
+        )[0]
+        for run in BATCH.get().runs
+    ]
+    return torch.cat(parts), None
+
+
+def _shared(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor,
+    *,
+    scaling: float | None = None,
+    **_: Any,
+) -> tuple[torch.Tensor, None]:
+    result = scaled_dot_product_attention(
+        query, key, value, attn_mask=mask, scale=scaling, enable_gqa=True
+    )
+    return result.transpose(1, 2), None
+
+
+AttentionInterface.register(_ATTENTION, attend)

@@ -15,7 +15,7 @@ import torch
 from scipy import stats
 
 from dragon.inference.backends.backend import Backend
-from dragon.inference.backends.model_server.llama_server import LIKELIEST
+from dragon.inference.backends.model_server.dialects import LIKELIEST
 from dragon.inference.choice import ModelChoice
 from dragon.sampling import mixture
 from dragon.sampling.mixture import Side

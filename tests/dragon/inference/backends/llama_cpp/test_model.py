@@ -1,6 +1,6 @@
 """llama.cpp against torch: the embedded model as a `.gguf` file and from its directory.
 
-Covers `dragon.inference.backends.llama_cpp.metadata`,
+Covers `dragon.inference.backends.llama_cpp.gguf`,
 `dragon.inference.backends.llama_cpp.context` and `dragon.inference.backends.backend`.
 """
 

@@ -14,8 +14,8 @@ import pytest
 import torch
 
 from dragon.errors import FrameError
+from dragon.inference.backends.llama_cpp.context import RowState, StateLayout
 from dragon.inference.backends.llama_cpp.model import EXACT_BLOCK, LlamaCpp
-from dragon.inference.backends.llama_cpp.state import RowState, StateLayout
 from dragon.inference.decoder import Decoder
 from dragon.inference.kv_store import KVStore
 from dragon.inference.rows import Row

@@ -15,7 +15,8 @@ import pytest
 import torch
 
 from dragon.errors import ModelServerError
-from dragon.inference.backends.model_server import continuation, endpoint, model
+from dragon.inference.backends.model_server import endpoint
+from dragon.inference.backends.model_server import model as server_model
 from dragon.inference.backends.model_server.model import ModelServer
 from dragon.inference.tokenizer import Tokenizer
 from harness.faults.openai_server import Served
@@ -96,7 +97,7 @@ def test_as_late_as_it_asks_for() -> None:
 def test_one_that_stays_busy_is_given_up(
     vllm: Running, prompt: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(continuation, "_PATIENCE_S", 1.0)
+    monkeypatch.setattr(server_model, "_PATIENCE_S", 1.0)
     vllm.behaviour.statuses = [(503, {})] * 99
     assert sentence(vllm.model, prompt) == "the model server is busy (503 come back later)"
     assert 2 <= len(vllm.behaviour.asked) <= 4
@@ -130,7 +131,7 @@ def test_a_key_that_is_withdrawn(vllm: Running, prompt: list[int]) -> None:
 def test_a_slow_one_is_waited_for(
     vllm: Running, prompt: list[int], text: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(model, "SILENCE_S", 0.1)
+    monkeypatch.setattr(server_model, "SILENCE_S", 0.1)
     vllm.behaviour.pause_s = 0.3
     assert write(vllm.model, prompt) == text
     assert len(vllm.behaviour.asked) == 1
@@ -140,8 +141,8 @@ def test_one_that_writes_nothing_more_is_given_up(
     vllm: Running, prompt: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It answers still, but has forgotten the text."""
-    monkeypatch.setattr(model, "SILENCE_S", 0.1)
-    monkeypatch.setattr(model, "_LONGEST_S", 0.5)
+    monkeypatch.setattr(server_model, "SILENCE_S", 0.1)
+    monkeypatch.setattr(server_model, "_LONGEST_S", 0.5)
     vllm.behaviour.fault = "freeze"
     assert sentence(vllm.model, prompt) == "the model server does not answer any more"
 
@@ -162,10 +163,10 @@ def test_a_killed_and_a_frozen_one(
     monkeypatch: pytest.MonkeyPatch,
     way: signal.Signals,
 ) -> None:
-    monkeypatch.setattr(continuation, "_PATIENCE_S", 1.0)
+    monkeypatch.setattr(server_model, "_PATIENCE_S", 1.0)
     monkeypatch.setattr(endpoint, "_ALIVE_S", 0.5)
     if way is signal.SIGSTOP:
-        monkeypatch.setattr(model, "SILENCE_S", 0.5)
+        monkeypatch.setattr(server_model, "SILENCE_S", 0.5)
     with serving_llama(embedded_gguf, tmp_path / "log") as server:
         asked = ModelServer(server.url, tokenizer)
         write(asked, prompt)

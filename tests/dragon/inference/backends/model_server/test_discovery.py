@@ -1,7 +1,4 @@
-"""What a model server speaks, and the sentence for one that is of no use.
-
-Covers `dragon.inference.backends.model_server.vocabulary`.
-"""
+"""What a model server speaks, and the sentence for one that is of no use."""
 
 from __future__ import annotations
 
@@ -18,8 +15,8 @@ from pydantic import SecretStr
 
 from dragon.errors import ConfigurationError
 from dragon.inference.backends.model_server import discovery
+from dragon.inference.backends.model_server.dialects import OpenAIStyle
 from dragon.inference.backends.model_server.endpoint import ServerClient
-from dragon.inference.backends.model_server.openai_style import OpenAIStyle
 from dragon.inference.choice import ModelChoice
 from dragon.inference.tokenizer import Tokenizer
 from harness import services

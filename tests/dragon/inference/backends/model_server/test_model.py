@@ -1,8 +1,6 @@
 """A model server against torch: the same model, and what a step asks the server for.
 
-Covers `dragon.inference.backends.model_server.dialect`,
-`dragon.inference.backends.model_server.llama_server` and
-`dragon.inference.backends.model_server.openai_style`.
+Covers `dragon.inference.backends.model_server.dialects`.
 """
 
 from __future__ import annotations
@@ -14,9 +12,8 @@ import torch
 
 from dragon.errors import InvalidRequestError, ModelServerError, PreemptedError
 from dragon.inference.backends.backend import WHOLE_ANSWERS, Backend, require_full
-from dragon.inference.backends.model_server.continuation import AHEAD
-from dragon.inference.backends.model_server.llama_server import LIKELIEST
-from dragon.inference.backends.model_server.model import ModelServer
+from dragon.inference.backends.model_server.dialects import LIKELIEST
+from dragon.inference.backends.model_server.model import AHEAD, ModelServer
 from dragon.inference.tokenizer import Message, Tokenizer
 from harness.faults.openai_server import Behaviour, Served
 from harness.services import Service

@@ -1,6 +1,6 @@
 """The slot cache against `transformers`' dynamic one, on three real architectures.
 
-Covers `dragon.inference.backends.torch.attention` and `dragon.inference.backends.torch.model`.
+Covers `dragon.inference.backends.torch.model`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from dragon.errors import ConfigurationError, PreemptedError
 from dragon.inference.backends.backend import PIECE
-from dragon.inference.backends.torch import attention, cache, memory
+from dragon.inference.backends.torch import cache
+from dragon.inference.backends.torch import model as torch_model
 from dragon.inference.backends.torch.model import LanguageModel
 from tests import tiny
 
@@ -48,7 +49,7 @@ def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 @pytest.fixture(scope="module", params=["reserved", "pool"])
 def model(path: Path, request: pytest.FixtureRequest) -> LanguageModel:
     """With all slots taken. A GPU has the pool, which gives the same on a CPU."""
-    with patch.object(memory, "_reservable", return_value=request.param == "reserved"):
+    with patch.object(cache, "_reservable", return_value=request.param == "reserved"):
         loaded = LanguageModel.load(path, tiny.VOCABULARY)
     loaded.cache.acquire(loaded.cache.slots)
     return loaded
@@ -182,7 +183,7 @@ def test_a_long_row_in_pieces(layout: str, tmp_path: Path) -> None:
     chance = random.Random(3)
     path = tiny.save(tmp_path, context=LONG, layers=2)
     text = [chance.randrange(tiny.VOCABULARY) for _ in range(LONG)]
-    with patch.object(memory, "_reservable", return_value=layout == "reserved"):
+    with patch.object(cache, "_reservable", return_value=layout == "reserved"):
         model = LanguageModel.load(path, tiny.VOCABULARY)
     network = AutoModelForCausalLM.from_pretrained(path).eval()
     plain = DynamicCache()
@@ -240,9 +241,9 @@ def test_heads_that_share_keys_and_values_agree_with_copies_for_each(
     for slot, text in ((3, [5, 6, 7, 8, 9, 10]), (4, [11, 12]), (7, [13, 14, 15])):
         model.forward([slot], [0], torch.tensor([text]), 1)
     rows = [3, 4, 7], [6, 2, 3], torch.arange(20, 20 + 3 * fed).view(3, fed), fed
-    with patch.object(attention, "sdpa_attention_forward", attention._shared):
+    with patch.object(torch_model, "sdpa_attention_forward", torch_model._shared):
         shared = model.forward(*rows)
-    with patch.object(attention, "_shared", sdpa_attention_forward):
+    with patch.object(torch_model, "_shared", sdpa_attention_forward):
         copied = model.forward(*rows)
     torch.testing.assert_close(shared, copied, atol=TOLERANCE, rtol=TOLERANCE)
 
@@ -273,7 +274,7 @@ def test_a_model_whose_attention_is_not_plain_is_refused(more: dict[str, Any], w
 def test_a_bias_of_positions_is_refused() -> None:
     states = torch.zeros(1, 2, 3, 16)
     with pytest.raises(ConfigurationError, match="position bias"):
-        attention.attend(torch.nn.Module(), states, states, states, None, position_bias=states)
+        torch_model.attend(torch.nn.Module(), states, states, states, None, position_bias=states)
 
 
 @pytest.mark.parametrize("kind", [BloomConfig, FalconConfig, GPT2Config])

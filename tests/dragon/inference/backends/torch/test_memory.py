@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from dragon.inference.backends.slots import BLOCK
-from dragon.inference.backends.torch import memory
-from dragon.inference.backends.torch.memory import Pool, Reserved
+from dragon.inference.backends.torch import cache
+from dragon.inference.backends.torch.cache import Pool, Reserved
 
 LIKE = torch.zeros(0)
 CPU = torch.device("cpu")
@@ -67,7 +67,7 @@ def test_blocks_of_a_pool_belong_to_one_slot_at_a_time() -> None:
 
 
 def test_where_addresses_cannot_be_had_there_is_a_pool() -> None:
-    assert isinstance(memory.slot_memory(4, 512, 8, 64, CPU), Reserved)
-    assert isinstance(memory.slot_memory(4, 512, 8, 64, torch.device("meta")), Pool)
+    assert isinstance(cache.slot_memory(4, 512, 8, 64, CPU), Reserved)
+    assert isinstance(cache.slot_memory(4, 512, 8, 64, torch.device("meta")), Pool)
     with patch("mmap.mmap", side_effect=OSError("Cannot allocate memory")):
-        assert isinstance(memory.slot_memory(4, 512, 8, 64, CPU), Pool)
+        assert isinstance(cache.slot_memory(4, 512, 8, 64, CPU), Pool)

@@ -1,6 +1,7 @@
-"""What a `.gguf` file says about its model before its vocabulary begins.
+"""What a `.gguf` file says about its model and tokenizer.
 
-Neither vocabulary nor weights are read, so a folder of large files is scanned at once.
+`GgufHeader` reads neither vocabulary nor weights, so a folder of large files is scanned at once;
+`GgufMetadata` reads all but the weights.
 """
 
 from __future__ import annotations
@@ -8,12 +9,19 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from dragon.errors import ConfigurationError
 from dragon.inference.backends.slots import MAX_CONTEXT
 from dragon.localizable import localizable
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+ANSWERS = "dragon.answers"
+"""The key that says how the model answers: "quotes", or else in its own words."""
+
+_TOKENS = "tokenizer.ggml.tokens"
 _MAGIC = b"GGUF"
 _STRING, _ARRAY = 8, 9
 _SCALARS = dict(zip((*range(8), 10, 11, 12), "BbHhIif?Qqd", strict=True))
@@ -64,7 +72,7 @@ class GgufHeader:
             writes=bool(own.get("context_length"))
             and "pooling_type" not in own
             and bool(own.get("attention.causal", True)),
-            quotes=fields.get("dragon.answers") == "quotes",
+            quotes=fields.get(ANSWERS) == "quotes",
         )
 
 
@@ -113,3 +121,67 @@ def _string(file: IO[bytes]) -> str:
 def _unpack(file: IO[bytes], layout: str) -> tuple[Any, ...]:
     layout = f"<{layout}"
     return struct.unpack(layout, file.read(struct.calcsize(layout)))
+
+
+@dataclass(frozen=True)
+class GgufMetadata:
+    """The context length it was trained on, its number of tokens with padding, and its end tokens.
+
+    `tokenizer` is the text of its `tokenizer.json`, empty if the file does not contain one.
+    """
+
+    context: int
+    tokens: int
+    ends: frozenset[int]
+    quotes: bool
+    template: str
+    tokenizer: str
+
+    @classmethod
+    def read(cls, path: Path) -> GgufMetadata:
+        """Raises `ConfigurationError` for anything but a `.gguf` file of a language model."""
+        # Imported late, as below: a list of models needs headers alone.
+        from transformers.integrations.gguf import read_gguf_metadata
+
+        try:
+            fields, _ = read_gguf_metadata(str(path), (_TOKENS,))
+        except (OSError, ValueError, KeyError, IndexError, struct.error) as error:
+            raise ConfigurationError(f"{path} is not a .gguf file: {error}") from error
+        context = fields.get(f"{fields['general.architecture']}.context_length")
+        tokens = fields.get(_TOKENS)
+        if context is None or tokens is None:
+            raise ConfigurationError(f"{path} is a .gguf file, but not of a language model")
+        ends = (fields.get(f"tokenizer.ggml.{name}_token_id") for name in ("eos", "eot", "eom"))
+        return cls(
+            context=int(context),
+            tokens=len(tokens),
+            ends=frozenset(int(end) for end in ends if end is not None),
+            quotes=fields.get(ANSWERS) == "quotes",
+            template=fields.get("tokenizer.chat_template", ""),
+            tokenizer=fields.get("tokenizer.huggingface.json", ""),
+        )
+
+
+def gguf_tokenizer(path: Path) -> tuple[PreTrainedTokenizerFast, int]:
+    """The file's tokenizer and chat template, and its number of tokens.
+
+    Raises `ConfigurationError` if it has none.
+    """
+    from tokenizers import Tokenizer
+    from transformers import PreTrainedTokenizerFast
+
+    metadata = GgufMetadata.read(path)
+    if not metadata.tokenizer:
+        try:
+            # Not `AutoTokenizer`: that reads the file again, eight times as long, for the model's
+            # own class, which may add tokens that the file does not have.
+            made = PreTrainedTokenizerFast.from_pretrained(str(path.parent), gguf_file=path.name)
+            return made, metadata.tokens
+        except (OSError, ValueError, KeyError) as error:
+            raise ConfigurationError(f"no tokenizer can be made from {path}: {error}") from error
+    core = Tokenizer.from_str(metadata.tokenizer)
+    made = PreTrainedTokenizerFast(tokenizer_object=core)
+    names = [core.id_to_token(end) for end in sorted(metadata.ends)]
+    made.eos_token = names[0] if names else None
+    made.chat_template = metadata.template or None
+    return made, metadata.tokens

@@ -8,8 +8,7 @@ import pytest
 from gguf import GGUFWriter
 
 from dragon.errors import ConfigurationError
-from dragon.inference.backends.llama_cpp.header import MAX_CONTEXT, GgufHeader
-from dragon.inference.backends.llama_cpp.metadata import GgufMetadata
+from dragon.inference.backends.llama_cpp.gguf import MAX_CONTEXT, GgufHeader, GgufMetadata
 
 
 def written(path: Path, architecture: str = "qwen2", **own: object) -> Path:
