@@ -21,8 +21,7 @@ def profile() -> None:
 
     from app.peer_link.probe import measure
     from dragon.errors import LinkError
-    from dragon.inference.profile import DecodeFit, Profile
-    from dragon.inference.profiler import decode_delays
+    from dragon.inference.profile import DecodeFit, Profile, decode_delays
     from dragon.link.control import Hello
     from dragon.retrieval import relevance
     from dragon.retrieval.answers import Answers

@@ -26,7 +26,7 @@ _FORKS.set_forkserver_preload(
         "cli.main",
         "cli.server",
         "peer.main",
-        "dragon.retrieval.packaged_model",
+        "dragon.retrieval.embedder",
         "transformers.models.bert.modeling_bert",
         "transformers.models.qwen2.modeling_qwen2",
     ]

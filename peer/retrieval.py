@@ -14,12 +14,11 @@ from dragon.inference.tokenizer import Tokenizer
 from dragon.inference.weighting import Rescoring
 from dragon.link import control
 from dragon.retrieval.answers import Answers
-from dragon.retrieval.context_prompt import context_row, first_number
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.find import answering, ranked, to_read
 from dragon.retrieval.judge import TextJudge
 from dragon.retrieval.passages import SENTENCES, around, heading
-from dragon.retrieval.prompt_rows import document_rows
+from dragon.retrieval.prompt_rows import context_row, document_rows, first_number
 from dragon.retrieval.query_parsing import Query
 from dragon.retrieval.relevance import PUBLIC_LEAST, Hit
 from dragon.retrieval.rescoring import rescoring

@@ -6,8 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dragon.retrieval.judge import MOST_QUESTION
-from dragon.retrieval.judge_network import OUTSIDE, Encoded
+from dragon.retrieval.judge import MOST_QUESTION, OUTSIDE, EncodedPair
 from training.texts import Text, same
 
 Tokenize = Callable[[str], list[int]]
@@ -47,13 +46,13 @@ class Passage:
 class Example:
     """An encoded question and passage, and the lines that answer; without any, none does."""
 
-    encoded: Encoded
+    encoded: EncodedPair
     answers: tuple[int, ...]
 
 
 def encode(
     question: Sequence[int], pieces: Sequence[Piece], special: tuple[int, int], most: int
-) -> tuple[Encoded, list[int]]:
+) -> tuple[EncodedPair, list[int]]:
     """At most `most` tokens, and the old numbers of the lines, which are counted anew."""
     start, end = special
     tokens = [start, *question[:MOST_QUESTION], end]
@@ -71,7 +70,7 @@ def encode(
         tokens += cut
         segments += [1] * len(cut)
         lines += [place] * len(cut)
-    return Encoded([*tokens, end], [*segments, 1], [*lines, OUTSIDE]), numbers
+    return EncodedPair([*tokens, end], [*segments, 1], [*lines, OUTSIDE]), numbers
 
 
 class Source:

@@ -28,8 +28,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, IterableDataset
 from transformers import BertConfig, BertModel, MPNetConfig, MPNetModel
 
-from dragon.retrieval.judge import NOTES, WEIGHTS
-from dragon.retrieval.judge_network import Batch, Encoded, JudgeNetwork, outcomes
+from dragon.retrieval.judge import NOTES, WEIGHTS, EncodedPair, JudgeNetwork, PaddedPairs, outcomes
 from training.examples import Example, Source, encode
 from training.texts import (
     FOLDER,
@@ -58,16 +57,18 @@ class Drawn:
     """A batch: the rows, which lines answer (float [n, 1 + lines], the first: none), and messages
     with whether they need no document."""
 
-    rows: Batch
+    rows: PaddedPairs
     answers: Tensor
-    messages: Batch
+    messages: PaddedPairs
     needless: Tensor
 
 
 class Draws(IterableDataset[Drawn]):
     """Endless batches, other ones in each worker."""
 
-    def __init__(self, source: Source, messages: Sequence[tuple[Encoded, bool]], seed: int) -> None:
+    def __init__(
+        self, source: Source, messages: Sequence[tuple[EncodedPair, bool]], seed: int
+    ) -> None:
         self.source, self.messages, self.seed = source, messages, seed
 
     def __iter__(self) -> Iterator[Drawn]:
@@ -85,9 +86,9 @@ class Draws(IterableDataset[Drawn]):
                 asked = [(rng.choice(needless), True) for _ in range(ROWS // 4)]
                 asked += [(rng.choice(needing), False) for _ in range(ROWS // 4)]
                 yield Drawn(
-                    Batch.of([example.encoded for example in rows], multiple=32),
+                    PaddedPairs.of([example.encoded for example in rows], multiple=32),
                     answers_of(rows),
-                    Batch.of([each for each, _ in asked], multiple=16),
+                    PaddedPairs.of([each for each, _ in asked], multiple=16),
                     torch.tensor([float(none) for _, none in asked]),
                 )
 
@@ -131,7 +132,7 @@ class Teacher(JudgeNetwork):
             ids[number] = own.get(word, own["[UNK]"])
         self.register_buffer("ids", ids, persistent=False)
 
-    def states(self, batch: Batch) -> Tensor:
+    def states(self, batch: PaddedPairs) -> Tensor:
         """As of a `JudgeNetwork`."""
         ids: Tensor = self.ids
         return super().states(replace(batch, tokens=ids[batch.tokens]))
@@ -240,13 +241,13 @@ def to_device(drawn: Drawn) -> Drawn:
 
 
 @torch.inference_mode()
-def logits_of(network: JudgeNetwork, rows: Sequence[Encoded]) -> list[np.ndarray]:
+def logits_of(network: JudgeNetwork, rows: Sequence[EncodedPair]) -> list[np.ndarray]:
     """Logits of the lines of each row."""
     made: list[np.ndarray] = []
     for at in range(0, len(rows), ROWS):
         part = rows[at : at + ROWS]
         with torch.autocast(DEVICE, torch.bfloat16):
-            logits = network(Batch.of(part, multiple=32).to(DEVICE)).float().cpu().numpy()
+            logits = network(PaddedPairs.of(part, multiple=32).to(DEVICE)).float().cpu().numpy()
         made += [own[: 1 + max(row.lines)] for own, row in zip(logits, part, strict=True)]
     return made
 
@@ -278,10 +279,10 @@ def find_near(source: Source, encoder: nn.Module, count: int = 12) -> list[list[
         for at in range(0, len(order), 512):
             texts = [rows[n][:24] for n in order[at : at + 512]]
             part = [
-                Encoded([start, *text, end], [0] * (len(text) + 2), [-1] * (len(text) + 2))
+                EncodedPair([start, *text, end], [0] * (len(text) + 2), [-1] * (len(text) + 2))
                 for text in texts
             ]
-            batch = Batch.of(part).to(DEVICE)
+            batch = PaddedPairs.of(part).to(DEVICE)
             with torch.autocast(DEVICE, torch.bfloat16):
                 states = encoder(
                     input_ids=batch.tokens, attention_mask=batch.mask
@@ -310,7 +311,7 @@ def find_near(source: Source, encoder: nn.Module, count: int = 12) -> list[list[
 
 def read_messages(
     folder: Path, tokenizer: Tokenizer, questions: Sequence[str], special: tuple[int, int]
-) -> list[tuple[Encoded, bool]]:
+) -> list[tuple[EncodedPair, bool]]:
     """Messages, and whether they need no document."""
 
     def lines(name: str) -> list[dict[str, Any]]:

@@ -8,8 +8,9 @@ from dataclasses import replace
 from app.generation.events import TokenDetail
 from dragon.inference import logprobs
 from dragon.inference.distribution import full_of
+from dragon.inference.reading import TextStream
 from dragon.inference.scoring import Scored
-from dragon.inference.tokenizer import TextStream, Tokenizer
+from dragon.inference.tokenizer import Tokenizer
 from dragon.protocol.state import Settled
 
 

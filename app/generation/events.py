@@ -10,8 +10,9 @@ from typing import Literal
 from app.ledger.leakage import Part
 from app.settings import Cloud
 from dragon.inference.chat_template import Message
+from dragon.inference.reading import TextStream
 from dragon.inference.rows import Begins
-from dragon.inference.tokenizer import TextStream, Tokenizer
+from dragon.inference.tokenizer import Tokenizer
 from dragon.sampling.params import Mode, Sampling
 
 DEFAULT_MAX_TOKENS = 512

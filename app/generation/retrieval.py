@@ -23,10 +23,17 @@ from dragon.inference.tokenizer import Tokenizer
 from dragon.inference.writer import EVERYDAY
 from dragon.link import control
 from dragon.retrieval.answers import Answers
-from dragon.retrieval.context_prompt import context_row, first_number, nothing_found
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.judge import TextJudge
-from dragon.retrieval.prompt_rows import NO_ANSWER, bare_row, document_rows, quotes_of
+from dragon.retrieval.prompt_rows import (
+    NO_ANSWER,
+    bare_row,
+    context_row,
+    document_rows,
+    first_number,
+    nothing_found,
+    quotes_of,
+)
 from dragon.retrieval.query_parsing import asks_nothing
 from dragon.retrieval.relevance import Hit
 from dragon.retrieval.rescoring import rescoring

@@ -38,7 +38,7 @@ from dragon.inference.usual import Usual
 from dragon.localizable import localizable
 from dragon.protocol.aggregator_policy import Schedule
 from dragon.retrieval.answers import Answers
-from dragon.retrieval.context_prompt import first_number
+from dragon.retrieval.prompt_rows import first_number
 from dragon.sampling.accountant import Budget
 from dragon.sampling.params import Mode
 from dragon.sampling.role import Role

@@ -29,11 +29,10 @@ from dragon.errors import (
 from dragon.inference.adjustment import Adjustment
 from dragon.inference.backends.backend import PIECE, Backend
 from dragon.inference.decoder import Decoder, forward
-from dragon.inference.fairness import NOBODY, Caller, SharedQueue, shared
+from dragon.inference.fairness import NOBODY, Caller, SharedQueue, TurnLength, shared
 from dragon.inference.jobs import Inbox, Job, Outcome, Post, Step, StepResult, deliver, directly
 from dragon.inference.kv_store import KVStore
 from dragon.inference.rows import Row
-from dragon.inference.turn_length import TurnLength
 from dragon.inference.weighting import Rescoring
 from dragon.localizable import localizable
 from dragon.protocol.messages import Work

@@ -1,4 +1,4 @@
-"""The parts of an answer: reasoning before it, text, and calls."""
+"""An answer as it comes: from tokens to text, and from text to reasoning, words and calls."""
 
 from __future__ import annotations
 
@@ -6,9 +6,79 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from dragon.inference.tools import CallReader, Form, ToolCall
+from dragon.inference.tokenizer import Tokenizer
+from dragon.inference.tools import CallReader, Form, ToolCall, overlap
 
 BEGIN, END = "<think>", "</think>"
+_REPLACEMENT = "\ufffd"
+
+
+class TextStream:
+    """Turns tokens into text as they come, never inside a character, and cuts out stop strings.
+
+    A byte-level token may end inside a UTF-8 character, and a stop string may span several tokens:
+    text is held back until neither can change it any more.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        stop: Sequence[str] = (),
+        *,
+        with_stop: bool = False,
+        special: bool = False,
+    ) -> None:
+        """`with_stop`: include the stop string in the text; `special`: include special tokens."""
+        self._tokenizer = tokenizer
+        self._with_stop = with_stop
+        self._special = special
+        self._stop = tuple(stop)
+        self._pending: list[int] = []  # tokens not yet turned into text
+        self._context: list[int] = []  # the tokens before: spacing depends on them
+        self._held = ""  # text that may be the beginning of a stop string
+        self.stopped = False
+        self.met: str | None = None  # the stop string that ended it
+
+    def push(self, tokens: Sequence[int]) -> str:
+        """Text that has become final with these tokens; empty once a stop string was found."""
+        if self.stopped:
+            return ""
+        self._pending.extend(tokens)
+        return self._release(self._decode(final=False), final=False)
+
+    def stop(self) -> str:
+        """End the text here; return what was held back."""
+        text = self.finish()
+        self.stopped = True
+        return text
+
+    def finish(self) -> str:
+        """Return what was held back; an incomplete character becomes U+FFFD."""
+        if self.stopped:
+            return ""
+        return self._release(self._decode(final=True), final=True)
+
+    def _decode(self, *, final: bool) -> str:
+        before = self._tokenizer.decode(self._context, special=self._special)
+        whole = [*self._context, *self._pending]
+        text = self._tokenizer.decode(whole, special=self._special)[len(before) :]
+        if not text or (text.endswith(_REPLACEMENT) and not final):
+            return ""
+        self._context, self._pending = self._pending, []
+        return text
+
+    def _release(self, text: str, *, final: bool) -> str:
+        text = self._held + text
+        # The stop string that completes first, however the tokens divide it.
+        found = [(text.index(s) + len(s), text.index(s), s) for s in self._stop if s in text]
+        if found:
+            end, start, self.met = min(found)
+            self.stopped = True
+            self._held = ""
+            return text[: end if self._with_stop else start]
+        keep = 0 if final else max((overlap(text, stop) for stop in self._stop), default=0)
+        self._held = text[len(text) - keep :]
+        return text[: len(text) - keep]
 
 
 @dataclass(frozen=True)
@@ -97,19 +167,13 @@ class AnswerReader:
                 reasoning = reasoning.rstrip()
             elif not last:
                 # White space is part of the reasoning if more of it follows.
-                kept = len(reasoning[: len(reasoning) - _overlap(reasoning)].rstrip())
+                kept = len(reasoning[: len(reasoning) - overlap(reasoning, END)].rstrip())
                 reasoning, self._held = reasoning[:kept], reasoning[kept:]
             else:
                 reasoning = reasoning.rstrip()
         if self._at is _At.TEXT_START and (text := text.lstrip()):
             self._at = _At.TEXT
         return text, reasoning
-
-
-def _overlap(text: str) -> int:
-    """How many characters at the end may begin the end tag of reasoning."""
-    most = min(len(text), len(END) - 1)
-    return next((n for n in range(most, 0, -1) if text.endswith(END[:n])), 0)
 
 
 def read(text: str, reading: Reading) -> Said:

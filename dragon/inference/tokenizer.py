@@ -1,12 +1,12 @@
-"""Text at the edge of the engine: tokens, conversations, prompts with a document, streams."""
+"""Text at the edge of the engine: tokens, conversations, prompts with a document."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,10 @@ from dragon.errors import ConfigurationError, InvalidRequestError
 from dragon.inference.backends.llama_cpp.gguf import gguf_tokenizer
 from dragon.inference.chat_template import ChatTemplate, Rendering
 from dragon.inference.chat_template import Message as Message
-from dragon.inference.filling import Marks, marks_of
 from dragon.inference.grammar import Grammars, Mask
 from dragon.inference.rows import Begins
 from dragon.inference.tools import Form, Tool
 
-_REPLACEMENT = "\ufffd"
 _LONG = 1 << 14  # characters
 _APART = "☺"  # never merged with a neighbour
 _BYTES = {character: byte for byte, character in bytes_to_unicode().items()}
@@ -303,76 +301,45 @@ class Tokenizer:
         return ids[:start], ids[start + len(inner) :]
 
 
-class TextStream:
-    """Turns tokens into text as they come, never inside a character, and cuts out stop strings.
+@dataclass(frozen=True)
+class Marks:
+    """The special tokens with which a model marks two texts, and the gap between them to fill.
 
-    A byte-level token may end inside a UTF-8 character, and a stop string may span several tokens:
-    text is held back until neither can change it any more.
+    `before` precedes the first text, `behind` the one after the gap, and `between` what is written.
+    Besides the usual end tokens, one of `ends` ends that text.
     """
 
-    def __init__(
-        self,
-        tokenizer: Tokenizer,
-        stop: Sequence[str] = (),
-        *,
-        with_stop: bool = False,
-        special: bool = False,
-    ) -> None:
-        """`with_stop`: include the stop string in the text; `special`: include special tokens."""
-        self._tokenizer = tokenizer
-        self._with_stop = with_stop
-        self._special = special
-        self._stop = tuple(stop)
-        self._pending: list[int] = []  # tokens not yet turned into text
-        self._context: list[int] = []  # the tokens before: spacing depends on them
-        self._held = ""  # text that may be the beginning of a stop string
-        self.stopped = False
-        self.met: str | None = None  # the stop string that ended it
-
-    def push(self, tokens: Sequence[int]) -> str:
-        """Text that has become final with these tokens; empty once a stop string was found."""
-        if self.stopped:
-            return ""
-        self._pending.extend(tokens)
-        return self._release(self._decode(final=False), final=False)
-
-    def stop(self) -> str:
-        """End the text here; return what was held back."""
-        text = self.finish()
-        self.stopped = True
-        return text
-
-    def finish(self) -> str:
-        """Return what was held back; an incomplete character becomes U+FFFD."""
-        if self.stopped:
-            return ""
-        return self._release(self._decode(final=True), final=True)
-
-    def _decode(self, *, final: bool) -> str:
-        before = self._tokenizer.decode(self._context, special=self._special)
-        whole = [*self._context, *self._pending]
-        text = self._tokenizer.decode(whole, special=self._special)[len(before) :]
-        if not text or (text.endswith(_REPLACEMENT) and not final):
-            return ""
-        self._context, self._pending = self._pending, []
-        return text
-
-    def _release(self, text: str, *, final: bool) -> str:
-        text = self._held + text
-        # The stop string that completes first, however the tokens divide it.
-        found = [(text.index(s) + len(s), text.index(s), s) for s in self._stop if s in text]
-        if found:
-            end, start, self.met = min(found)
-            self.stopped = True
-            self._held = ""
-            return text[: end if self._with_stop else start]
-        keep = 0 if final else max((_overlap(text, stop) for stop in self._stop), default=0)
-        self._held = text[len(text) - keep :]
-        return text[: len(text) - keep]
+    before: str
+    behind: str
+    between: str
+    ends: tuple[str, ...] = ()
 
 
-def _overlap(text: str, stop: str) -> int:
-    """Length of the longest end of `text` that begins `stop`."""
-    return next(
-        (n for n in range(min(len(text), len(stop) - 1), 0, -1) if text.endswith(stop[:n])), 0
-    )
+SPELLINGS = (
+    # Qwen2.5-Coder, CodeGemma
+    Marks(
+        "<|fim_prefix|>",
+        "<|fim_suffix|>",
+        "<|fim_middle|>",
+        ("<|endoftext|>", "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>", "<|file_separator|>"),
+    ),
+    # StarCoder, Granite
+    Marks(
+        "<fim_prefix>",
+        "<fim_suffix>",
+        "<fim_middle>",
+        ("<|endoftext|>", "<fim_pad>", "<repo_name>", "<file_sep>"),
+    ),
+    # DeepSeek-Coder
+    Marks("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"),
+    # CodeLlama
+    Marks("▁<PRE>", "▁<SUF>", "▁<MID>", ("▁<EOT>",)),
+)
+
+
+def marks_of(vocabulary: Collection[str]) -> Marks | None:
+    """The marks found among a model's token names; None if it has none."""
+    for marks in SPELLINGS:
+        if all(name in vocabulary for name in (marks.before, marks.behind, marks.between)):
+            return replace(marks, ends=tuple(name for name in marks.ends if name in vocabulary))
+    return None

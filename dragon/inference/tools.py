@@ -159,9 +159,13 @@ class CallReader:
     def _certain(self) -> int:
         """How many of the held characters cannot belong to the beginning of a call."""
         text = self._held
-        most = min(len(text), len(self._begin) - 1)
-        begun = next((n for n in range(most, 0, -1) if text.endswith(self._begin[:n])), 0)
-        return len(text[: len(text) - begun].rstrip())
+        return len(text[: len(text) - overlap(text, self._begin)].rstrip())
+
+
+def overlap(text: str, mark: str) -> int:
+    """How many characters at the end of a text may begin a mark."""
+    most = min(len(text), len(mark) - 1)
+    return next((n for n in range(most, 0, -1) if text.endswith(mark[:n])), 0)
 
 
 def read(text: str, form: Form) -> tuple[str, list[ToolCall]]:

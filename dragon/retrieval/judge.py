@@ -1,7 +1,10 @@
 """Which lines of a passage answer a question, and how surely; which messages need no document.
 
-The judge is a small encoder over the packaged embedder's vocabulary (`judge_network`), distilled
-from an encoder five times its size (`training.judge`).
+The judge is a small encoder over the packaged embedder's vocabulary, distilled from one five times
+its size (`training.judge`). One pass judges all lines of a passage (Provence, arXiv 2501.16214), so
+that a heading, a pronoun or a neighbour is read with the line that needs it. The logits of the
+lines and a constant 0 for "none of them" go through one softmax, so lines of different passages are
+directly comparable.
 """
 
 from __future__ import annotations
@@ -20,13 +23,13 @@ import tokenizers
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 from transformers import BertConfig, BertModel
 
 from dragon.errors import ConfigurationError
 from dragon.models import EMBEDDED_JUDGE
 from dragon.retrieval.embedder import packaged_directory
-from dragon.retrieval.judge_network import OUTSIDE, Batch, Encoded, JudgeNetwork
 
 _WEIGHTS = "model.safetensors"  # the packaged embedder's
 WEIGHTS = ("judge-1.safetensors", "judge-2.safetensors")
@@ -42,6 +45,11 @@ _TOGETHER = 8
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
 _READ = 1.5
 """The least letters per token that can be judged: other scripts split into single letters."""
+
+OUTSIDE = -1
+"""The line number of tokens outside all lines: the question, a heading, an item's number."""
+
+_SHARPNESS = 10.0
 
 Logits = npt.NDArray[np.float64]
 
@@ -86,7 +94,7 @@ class Pairs:
         words = _LETTERS.findall(question)
         return sum(map(len, words)) >= _READ * len(self.tokens(" ".join(words)))
 
-    def encode(self, question: str, passage: Sequence[Line]) -> Encoded:
+    def encode(self, question: str, passage: Sequence[Line]) -> EncodedPair:
         """A question with a passage; without lines, a message alone."""
         tokens = [self._start, *self.tokens(question)[:MOST_QUESTION], self._end]
         segments, lines = [0] * len(tokens), [OUTSIDE] * len(tokens)
@@ -96,7 +104,104 @@ class Pairs:
                 tokens += piece
                 segments += [1] * len(piece)
                 lines += [place] * len(piece)
-        return Encoded([*tokens, self._end], [*segments, 1], [*lines, OUTSIDE])
+        return EncodedPair([*tokens, self._end], [*segments, 1], [*lines, OUTSIDE])
+
+
+@dataclass(frozen=True)
+class EncodedPair:
+    """Tokens of a question and a passage; `segments` are 0 and 1, `lines` count from 0.
+
+    A message alone, without a passage, has no lines.
+    """
+
+    tokens: Sequence[int]
+    segments: Sequence[int]
+    lines: Sequence[int]
+
+
+@dataclass(frozen=True)
+class PaddedPairs:
+    """Padded rows, int64 [n, length] each; `mask` is 1 at tokens."""
+
+    tokens: Tensor
+    segments: Tensor
+    lines: Tensor
+    mask: Tensor
+
+    @classmethod
+    def of(cls, rows: Sequence[EncodedPair], padding: int = 0, multiple: int = 1) -> PaddedPairs:
+        """Rows padded to the longest, rounded up to a multiple."""
+        longest = max(len(row.tokens) for row in rows)
+        length = longest + -longest % multiple
+        tokens = torch.full((len(rows), length), padding)
+        segments, mask = torch.zeros(2, len(rows), length, dtype=torch.int64)
+        lines = torch.full((len(rows), length), OUTSIDE)
+        for place, row in enumerate(rows):
+            end = len(row.tokens)
+            tokens[place, :end] = torch.tensor(row.tokens)
+            segments[place, :end] = torch.tensor(row.segments)
+            lines[place, :end] = torch.tensor(row.lines)
+            mask[place, :end] = 1
+        return cls(tokens, segments, lines, mask)
+
+    def to(self, device: str) -> PaddedPairs:
+        """The same batch on a device."""
+        return PaddedPairs(*(each.to(device) for each in vars(self).values()))
+
+
+class JudgeNetwork(nn.Module):
+    """An encoder, a head for lines and a head for messages that need no document.
+
+    A line is represented by the mean of its tokens, the mean of the question's, their product
+    (whose sum is the cosine, which the encoder was trained to make informative) and the first
+    token's state.
+    """
+
+    def __init__(self, encoder: nn.Module, width: int, *, typed: bool = True) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.typed = typed  # whether the encoder takes token types
+        self.mix = nn.Linear(4 * width, width)
+        self.line = nn.Linear(width, 1)
+        self.cosine = nn.Parameter(torch.tensor([_SHARPNESS, -_SHARPNESS / 2]))
+        self.needless = nn.Linear(width, 1)
+
+    def states(self, batch: PaddedPairs) -> Tensor:
+        """The encoder's last hidden states, float [n, length, width]."""
+        types = {"token_type_ids": batch.segments} if self.typed else {}
+        made: Tensor = self.encoder(
+            input_ids=batch.tokens, attention_mask=batch.mask, **types
+        ).last_hidden_state
+        return made
+
+    def forward(self, batch: PaddedPairs) -> Tensor:
+        """Logits of lines, float [n, lines]; minus infinity if a row has no such line."""
+        states = self.states(batch)
+        count = int(batch.lines.max()) + 1
+        chosen = functional.one_hot(batch.lines + 1, count + 1)[..., 1:].to(states.dtype)
+        sums = torch.einsum("ntl,ntd->nld", chosen, states)
+        there = chosen.sum(1)
+        said = functional.normalize(sums / there.clamp(min=1).unsqueeze(-1), dim=-1)
+        question = (batch.mask * (1 - batch.segments)).unsqueeze(-1).to(states.dtype)
+        asked = functional.normalize((states * question).sum(1) / question.sum(1), dim=-1)
+        asked = asked.unsqueeze(1).expand_as(said)
+        first = states[:, :1].expand_as(said)
+        mixed = functional.gelu(self.mix(torch.cat((first, asked, said, asked * said), dim=-1)))
+        logits = self.line(mixed).squeeze(-1)
+        logits = logits + self.cosine[0] * (asked * said).sum(-1) + self.cosine[1]
+        masked: Tensor = logits.masked_fill(there == 0, -torch.inf)
+        return masked
+
+    def needs_none(self, batch: PaddedPairs) -> Tensor:
+        """Log-odds that a message needs no document, float [n]."""
+        logits: Tensor = self.needless(self.states(batch)[:, 0]).squeeze(-1)
+        return logits
+
+
+def outcomes(logits: Tensor) -> Tensor:
+    """Log-probabilities that none answers, then that each line does, float [n, 1 + lines]."""
+    none = torch.zeros_like(logits[:, :1])
+    return torch.cat((none, logits), dim=1).log_softmax(dim=1)
 
 
 class Judge:
@@ -148,7 +253,7 @@ class Judge:
         made: list[Logits] = [np.empty(0)] * len(encoded)
         for at in range(0, len(order), _TOGETHER):
             part = order[at : at + _TOGETHER]
-            logits = self._network(Batch.of([encoded[n] for n in part])).double().numpy()
+            logits = self._network(PaddedPairs.of([encoded[n] for n in part])).double().numpy()
             for n, own in zip(part, logits, strict=True):
                 lacking = max(0, len(passages[n]) - len(own))
                 made[n] = np.pad(own[: len(passages[n])], (0, lacking), constant_values=-np.inf)
@@ -159,7 +264,7 @@ class Judge:
         """As `TextJudge.needless`; minus infinity for a message that it cannot read."""
         if not self._pairs.reads(message):
             return -np.inf
-        batch = Batch.of([self._pairs.encode(message, ())])
+        batch = PaddedPairs.of([self._pairs.encode(message, ())])
         return float(self._network.needs_none(batch)[0])
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from dragon.inference import writer
 from dragon.models import EMBEDDED_WRITER
-from dragon.retrieval.context_prompt import INSTRUCTION, NOTHING_FOUND
+from dragon.retrieval.prompt_rows import INSTRUCTION, NOTHING_FOUND
 from harness import services
 from harness.services import Service, Setup
 from tests.contract.asking import upload

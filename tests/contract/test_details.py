@@ -12,8 +12,7 @@ import pytest
 import torch
 
 from dragon.inference.backends.torch.model import LanguageModel
-from dragon.inference.quotes import Quoting
-from dragon.inference.rows import Row
+from dragon.inference.rows import Quoting, Row
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.inference.weighting import Weights
 from dragon.retrieval.prompt_rows import document_rows

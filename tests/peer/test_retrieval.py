@@ -16,7 +16,7 @@ from dragon.inference.rows import room_for_document
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
 from dragon.retrieval.answers import Answers
-from dragon.retrieval.context_prompt import NOTHING_FOUND
+from dragon.retrieval.prompt_rows import NOTHING_FOUND
 from dragon.retrieval.relevance import BARE_RELEVANCE
 from harness.models import SMALL_MODEL
 from peer.corpus.builder import build

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragon.inference.filling import Marks, marks_of
+from dragon.inference.tokenizer import Marks, marks_of
 
 
 @pytest.mark.parametrize(

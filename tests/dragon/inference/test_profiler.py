@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dragon.inference.backends.torch.model import LanguageModel
-from dragon.inference.profiler import CHUNK_TOKENS, decode_delays
+from dragon.inference.profile import CHUNK_TOKENS, decode_delays
 from tests import tiny
 
 

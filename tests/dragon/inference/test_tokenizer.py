@@ -15,7 +15,8 @@ from transformers import PreTrainedTokenizerFast
 
 from dragon.errors import ConfigurationError, InvalidRequestError
 from dragon.inference.chat_template import PLAIN_TEMPLATE
-from dragon.inference.tokenizer import Message, TextStream, Tokenizer
+from dragon.inference.reading import TextStream
+from dragon.inference.tokenizer import Message, Tokenizer
 from harness.models import SMALL_MODEL
 from tests.templates import backend
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from dragon.inference.turn_length import TurnLength
+from dragon.inference.fairness import TurnLength
 
 
 def seen(fixed_s: float, step_s: float, lengths: range, noise: float = 0.0) -> TurnLength:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dragon.inference.tokenizer import Message
-from dragon.retrieval.context_prompt import (
+from dragon.retrieval.prompt_rows import (
     INSTRUCTION,
     NOTHING_FOUND,
     context_row,

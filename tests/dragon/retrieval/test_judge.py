@@ -1,4 +1,4 @@
-"""The embedded judge. Covers `dragon.retrieval.judge_network`."""
+"""The embedded judge, and its network."""
 
 from __future__ import annotations
 
@@ -11,8 +11,16 @@ import torch
 
 from dragon.errors import ConfigurationError
 from dragon.models import EMBEDDED_JUDGE
-from dragon.retrieval.judge import MOST_TOKENS, NOTES, WEIGHTS, Judge, Line
-from dragon.retrieval.judge_network import Batch, Encoded, outcomes
+from dragon.retrieval.judge import (
+    MOST_TOKENS,
+    NOTES,
+    WEIGHTS,
+    EncodedPair,
+    Judge,
+    Line,
+    PaddedPairs,
+    outcomes,
+)
 from tests.samples import judge
 
 LINES = (
@@ -70,7 +78,9 @@ def test_none_and_the_lines_are_one_distribution() -> None:
 
 
 def test_rows_are_padded() -> None:
-    batch = Batch.of([Encoded([1, 2, 3], [0, 1, 1], [-1, 0, 0]), Encoded([4], [0], [-1])], 9, 4)
+    batch = PaddedPairs.of(
+        [EncodedPair([1, 2, 3], [0, 1, 1], [-1, 0, 0]), EncodedPair([4], [0], [-1])], 9, 4
+    )
     assert batch.tokens.tolist() == [[1, 2, 3, 9], [4, 9, 9, 9]]
     assert batch.mask.sum(1).tolist() == [3, 1]
     assert batch.lines.max() == 0

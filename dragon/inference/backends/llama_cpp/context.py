@@ -275,7 +275,8 @@ class RowState:
     """Keys, then values, of a row's first tokens: per layer one token after another, float16.
 
     Only these numbers are kept on disk or cross a link: llama.cpp's own reader, which trusts its
-    input, sees nothing but what `StateLayout` builds around them. `data` is the form used on the link and in files.
+    input, sees nothing but what `StateLayout` builds around them. `data` is the form used on the
+    link and in files.
     """
 
     data: bytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragon.inference.quotes import Quote, Quoting
+from dragon.inference.rows import Quote, Quoting
 
 END = 0
 
