@@ -13,8 +13,7 @@ import typer
 from app.settings import Settings
 from cli import defaults
 from dragon.errors import ConfigurationError
-from peer.corpus.manifest import FLAT_UP_TO
-from peer.corpus.versions import Versions
+from peer.corpus.versions import FLAT_UP_TO, Versions
 
 program = typer.Typer(help="The peer's public corpus.", no_args_is_help=True)
 

@@ -11,8 +11,8 @@ import typer
 from app.settings import Settings
 from cli import services
 from dragon.key_file import KeyFile
-from peer.keys import Key, key_file
-from peer.usage import USAGE, Usage
+from peer.keys import DeviceKey, key_file
+from peer.usage import USAGE, KeyUsage
 
 program = typer.Typer(help="Start the cloud peer.", invoke_without_command=True)
 keys_program = typer.Typer(
@@ -60,7 +60,7 @@ def list_keys() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    usage = Usage(_data_dir() / USAGE)
+    usage = KeyUsage(_data_dir() / USAGE)
     table = Table("name", "share", "answers at once", "tokens a day", "today")
     for key in _keys().read():
         table.add_row(
@@ -88,5 +88,5 @@ def _data_dir() -> Path:
     return Settings.read().data_dir
 
 
-def _keys() -> KeyFile[Key]:
+def _keys() -> KeyFile[DeviceKey]:
     return key_file(_data_dir())

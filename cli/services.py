@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 import threading
@@ -9,15 +10,15 @@ import time
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import typer
+from pythonjsonlogger.json import JsonFormatter
 
 from app.auth import api_key
 from app.models.choice import kept, take_back
 from app.settings import Settings
 from cli.defaults import share_cores, share_link, sign_in_link
-from cli.logging import log_to_stderr
 from cli.supervisor import (
     RESTART,
     Service,
@@ -33,6 +34,7 @@ from dragon.errors import ConfigurationError, DragonError
 from peer.corpus.versions import outdated
 from peer.settings import PeerSettings
 
+_LOG_FIELDS = {"asctime": "time", "levelname": "level", "name": "logger", "exc_info": "traceback"}
 DEMO_CORPUS = Path(str(files("peer.corpus"))) / "demo_corpus.tsv"
 
 
@@ -143,3 +145,26 @@ def peer(*, ray: bool = False) -> None:
 
     log_to_stderr(settings.log_format)
     peer_server(create_app(settings), settings).run()
+
+
+class _JsonLines(JsonFormatter):
+    def __init__(self) -> None:
+        super().__init__(
+            ["asctime", "levelname", "name", "message"],
+            "%Y-%m-%dT%H:%M:%S%z",
+            rename_fields=_LOG_FIELDS,
+            json_ensure_ascii=False,
+        )
+
+    def process_log_record(self, log_data: dict[str, Any]) -> dict[str, Any]:
+        return log_data | {"level": log_data["level"].lower()}
+
+
+def log_to_stderr(style: Literal["text", "json"]) -> None:
+    """Log our own packages from INFO on, others from WARNING on: as text, or JSON for programs."""
+    handler = logging.StreamHandler()
+    text = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s", "%H:%M:%S")
+    handler.setFormatter(_JsonLines() if style == "json" else text)
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    for name in ("dragon", "app", "peer"):
+        logging.getLogger(name).setLevel(logging.INFO)

@@ -1,9 +1,9 @@
-"""What the peer's connections share, and the interface of what serves a stream."""
+"""What the peer's connections share, and what the holder of a key may still open."""
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol
@@ -15,16 +15,36 @@ from dragon.inference.estimates import DecodeDelay, Estimate
 from dragon.inference.fairness import Household
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
-from dragon.link.registry import Message
 from dragon.localizable import localizable
-from peer.keys import Key
+from peer.keys import DeviceKey
 from peer.metrics import PeerMetrics
 from peer.retrieval import Retriever
-from peer.turns import Turns
-from peer.usage import Usage, seconds_to_midnight
+from peer.usage import KeyUsage, seconds_to_midnight
 
 _LASTING_S = 5.0
 """How long an answer is assumed to last before one has ended."""
+
+_MOST_S = 30.0  # until a device that found no room comes back
+
+
+@dataclass
+class ReturnTimes:
+    """When devices that found no room should come back: staggered, not all at once.
+
+    There is no clock here: callers pass times in seconds.
+    """
+
+    _last: float = 0.0
+
+    def next(self, now: float, lasting_s: float, under_way: int) -> int:
+        """In how many seconds the next one should come back, 1 to 30.
+
+        Of `under_way` answers that last `lasting_s` on average, one ends every lasting_s /
+        under_way.
+        """
+        last = max(self._last, now) + lasting_s / under_way
+        self._last = min(last, now + _MOST_S)
+        return max(1, math.ceil(self._last - now))
 
 
 @dataclass
@@ -35,17 +55,17 @@ class Holder:
     """
 
     household: Household
-    key: Key | None = None
+    key: DeviceKey | None = None
     sessions: int = 0
     queued_bytes: int = 0
-    turns: Turns = field(default_factory=Turns)
+    turns: ReturnTimes = field(default_factory=ReturnTimes)
 
     @property
     def name(self) -> str:
         """The holder's name in metrics; empty without a key."""
         return "" if self.key is None else self.key.name
 
-    def renew(self, key: Key) -> None:
+    def renew(self, key: DeviceKey) -> None:
         """Adopt the key's current limits."""
         self.key, self.household = key, Household(key.digest, key.share)
 
@@ -86,10 +106,10 @@ class Shared:
     max_sessions: int
     metrics: PeerMetrics
     decode: DecodeDelay
-    usage: Usage
+    usage: KeyUsage
     sessions: int = 0
     lasting: Estimate = field(default_factory=lambda: Estimate(_LASTING_S))
-    turns: Turns = field(default_factory=Turns)
+    turns: ReturnTimes = field(default_factory=ReturnTimes)
     draining: bool = False
     connections: set[Linked] = field(default_factory=set)
     holders: WeakValueDictionary[str, Holder] = field(default_factory=WeakValueDictionary)
@@ -99,7 +119,7 @@ class Shared:
         """The fraction of the slots for answers that are taken."""
         return min(1.0, self.sessions / self.max_sessions)
 
-    def holder(self, key: Key | None, connection: str) -> Holder:
+    def holder(self, key: DeviceKey | None, connection: str) -> Holder:
         """The holder of a key or, without one, of a connection."""
         if key is None:
             return Holder(Household(connection))
@@ -137,7 +157,7 @@ class Shared:
                 retry_s=self._again(self.turns, self.sessions),
             )
 
-    def _again(self, turns: Turns, under_way: int) -> int:
+    def _again(self, turns: ReturnTimes, under_way: int) -> int:
         return turns.next(time.monotonic(), self.lasting.value or _LASTING_S, under_way)
 
     def began(self, holder: Holder) -> None:
@@ -157,17 +177,3 @@ class Shared:
         self.sessions += opened
         holder.sessions += opened
         self.metrics.open_now(self.sessions, holder.name, holder.sessions)
-
-
-class Serving(Protocol):
-    """What the peer does for one stream: a run, a fetch, a scoring."""
-
-    @property
-    def tokens(self) -> int:
-        """Tokens of questions and answers read and written so far."""
-
-    def messages(self) -> AsyncGenerator[Message, None]:
-        """The messages to send, in order; closing the generator frees what it holds.
-
-        Raises `DragonError` if the device must continue without them.
-        """

@@ -14,7 +14,7 @@ KEYS = "peer_keys.json"
 """In the data directory."""
 
 
-class Key(NamedKey):
+class DeviceKey(NamedKey):
     """A key and its devices' limits; None leaves a limit to the peer."""
 
     tokens_a_day: Annotated[int | None, Field(ge=1)] = None
@@ -22,17 +22,17 @@ class Key(NamedKey):
     share: Annotated[float, Field(gt=0, le=100)] = 1.0
 
 
-def key_file(data_dir: Path) -> KeyFile[Key]:
+def key_file(data_dir: Path) -> KeyFile[DeviceKey]:
     """The named keys of a peer."""
-    return KeyFile(data_dir / KEYS, Key)
+    return KeyFile(data_dir / KEYS, DeviceKey)
 
 
 class KeyRing:
     """The keys admitted now. Without any, and without a key file, everybody is admitted."""
 
-    def __init__(self, given: Sequence[str], named: KeyFile[Key]) -> None:
+    def __init__(self, given: Sequence[str], named: KeyFile[DeviceKey]) -> None:
         self._set = tuple(
-            Key(name=f"set {number}", digest=digest_of(key))
+            DeviceKey(name=f"set {number}", digest=digest_of(key))
             for number, key in enumerate(given, start=1)
         )
         self._named = named
@@ -43,11 +43,11 @@ class KeyRing:
         """Whether no key is required. Revoking the last key does not open the peer."""
         return not self._set and not self._named.exists
 
-    def find(self, given: str) -> Key | None:
+    def find(self, given: str) -> DeviceKey | None:
         """The key with this text."""
         return find(self._all, given)
 
-    def current(self, key: Key) -> Key | None:
+    def current(self, key: DeviceKey) -> DeviceKey | None:
         """The current version of a key; None once it is revoked."""
         return next((each for each in self._all if each.digest == key.digest), None)
 
@@ -56,5 +56,5 @@ class KeyRing:
         return self._named.refresh()
 
     @property
-    def _all(self) -> tuple[Key, ...]:
+    def _all(self) -> tuple[DeviceKey, ...]:
         return self._set + self._named.existing

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import cast
 
 import torch
@@ -15,7 +17,7 @@ from fastapi import FastAPI, Response, WebSocket
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from dragon.errors import AuthenticationError
+from dragon.errors import AuthenticationError, ConfigurationError
 from dragon.inference.engine import Engine
 from dragon.inference.estimates import DecodeDelay
 from dragon.inference.kv_store import KVStore
@@ -24,23 +26,29 @@ from dragon.link import control
 from dragon.link.address import LINK_PATH
 from dragon.retrieval import relevance
 from dragon.retrieval.answers import Answers
-from dragon.retrieval.embedder import Embedder
+from dragon.retrieval.embedder import Embedder, TextEmbedder
 from dragon.retrieval.judge import Judge
-from peer import draining
 from peer.context import Shared
 from peer.corpus.store import Corpus
-from peer.keys import Key, KeyRing, key_file
+from peer.corpus.versions import Versions
+from peer.keys import DeviceKey, KeyRing, key_file
 from peer.metrics import PeerMetrics
 from peer.retrieval import Retriever
 from peer.server import serve
 from peer.settings import PeerSettings
-from peer.usage import USAGE, Usage
-from peer.watch import Opening, follow, watch
+from peer.usage import USAGE, KeyUsage
 
 log = logging.getLogger(__name__)
 
 _PROXIED = frozenset({"forwarded", "via", "x-forwarded-for", "x-real-ip"})
 """Headers of remote clients whose connection comes through a proxy on this machine."""
+
+Opening = Callable[[TextEmbedder, str | None], Corpus]
+"""Opens a version of the corpus, by default the one to serve."""
+
+_LOOK_S = 0.5  # how often to check keys and corpus, and, while draining, the connections
+_LEFT_LOOK_S = 0.05
+_KEEP_EVERY = 10  # checks
 
 
 @dataclass(frozen=True)
@@ -84,7 +92,7 @@ def open_state(settings: PeerSettings, opening: Opening) -> PeerState:
         max_sessions=settings.peer_max_sessions,
         metrics=metrics,
         decode=DecodeDelay(Profile.read(settings.data_dir, model.name)),
-        usage=Usage(settings.data_dir / USAGE),
+        usage=KeyUsage(settings.data_dir / USAGE),
     )
     keys = KeyRing(settings.peer_keys, key_file(settings.data_dir))
     return PeerState(settings, engine, shared, metrics, keys)
@@ -162,13 +170,31 @@ def create_app(settings: PeerSettings, opening: Opening | None = None) -> FastAP
 
 
 async def drain(app: FastAPI) -> None:
-    """Send a running peer's devices elsewhere, and finish what they have begun here."""
+    """Send the devices of a peer that is shutting down elsewhere, and finish their answers.
+
+    All connections end once their devices are done, or at the deadline.
+    """
     state = cast(PeerState, app.state.peer)
     log.info("draining: no new answers are accepted")
-    await draining.drain(state.shared, state.settings.peer_drain_deadline)
+    shared = state.shared
+    shared.draining = True
+    for connection in tuple(shared.connections):
+        connection.leave()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(state.settings.peer_drain_deadline):
+            await _left(shared)
+    # Those with nowhere else to go: Ray waits for every one of them.
+    for connection in tuple(shared.connections):
+        connection.end()
 
 
-def _admitted(socket: WebSocket, keys: KeyRing) -> Key | None:
+async def _left(shared: Shared) -> None:
+    # There is no single event to wait for.
+    while not all(each.left for each in shared.connections):  # noqa: ASYNC110
+        await asyncio.sleep(_LEFT_LOOK_S)
+
+
+def _admitted(socket: WebSocket, keys: KeyRing) -> DeviceKey | None:
     """The key of a link; None if none is required. Raises `AuthenticationError`."""
     if "origin" in socket.headers:
         raise AuthenticationError("pages in a browser are not admitted: links are for devices")
@@ -190,3 +216,50 @@ def _admitted(socket: WebSocket, keys: KeyRing) -> Key | None:
 def _key_of(socket: WebSocket) -> str:
     scheme, _, key = socket.headers.get("authorization", "").partition(" ")
     return key if scheme.lower() == "bearer" else ""
+
+
+async def watch(shared: Shared, keys: KeyRing) -> None:
+    """Disconnect devices whose key was revoked, until cancelled."""
+    for look in itertools.count(1):
+        await asyncio.sleep(_LOOK_S)
+        try:
+            if keys.refresh():
+                log.info("the keys were changed")
+                apply(shared, keys)
+        except (ConfigurationError, OSError) as error:
+            log.warning("keeping the previous keys: %s", error)
+        if look % _KEEP_EVERY == 0:
+            await shared.usage.keep()
+
+
+async def follow(retriever: Retriever, root: Path, opening: Opening) -> None:
+    """Serve the version of the corpus chosen to be served, until cancelled.
+
+    A damaged version is reported once, and the previous one stays in service.
+    """
+    versions, seen = Versions(root), None
+    while True:
+        await asyncio.sleep(_LOOK_S)
+        if (mark := versions.mark) == seen:
+            continue
+        seen = mark
+        try:
+            if (named := versions.current) == retriever.corpus.version:
+                continue
+            corpus = await asyncio.to_thread(opening, retriever.embedder, named)
+        except ConfigurationError as error:
+            log.warning("the corpus stays %s: %s", retriever.corpus.version, error)
+            continue
+        await retriever.switch(corpus)
+        log.info("now serving the corpus %s", named)
+
+
+def apply(shared: Shared, keys: KeyRing) -> None:
+    """Apply the current keys to all connections."""
+    for connection in tuple(shared.connections):
+        held = connection.holder.key
+        current = None if held is None else keys.current(held)
+        if current is not None:
+            connection.holder.renew(current)
+        elif held is not None or not keys.open:
+            connection.expel()

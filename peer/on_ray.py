@@ -67,7 +67,7 @@ def application(_arguments: Mapping[str, str]) -> serve.Application:
         max_ongoing_requests=_MOST_LINKS,
         health_check_period_s=_CHECK_S,
         graceful_shutdown_timeout_s=settings.peer_drain_deadline + _ENDING_S,
-    )(serve.ingress(_service)(Link))
+    )(serve.ingress(_service)(LinkReplica))
     return link.bind(*map(_part, range(parts)))
 
 
@@ -78,7 +78,7 @@ def _part(number: int) -> serve.Application:
         max_surge_percent=100,  # a shard's only replica is replaced once another is up
         health_check_period_s=_CHECK_S,
         logging_config={"enable_access_log": False},
-    )(Shard).bind(number)
+    )(ShardReplica).bind(number)
 
 
 def start(**ray_options: Any) -> None:
@@ -126,7 +126,7 @@ def by_answers(context: Any) -> tuple[int, dict[str, Any]]:
     return max(least, min(most, wanted)), {}
 
 
-class Shard:
+class ShardReplica:
     """A shard of every version that is asked for; the last two versions stay open."""
 
     def __init__(self, number: int) -> None:
@@ -158,7 +158,7 @@ class Shard:
         return shard.Shard(path / name, manifest.dimension)
 
 
-class Link:
+class LinkReplica:
     """A replica of the service that devices connect to."""
 
     app: ClassVar[FastAPI]
@@ -172,7 +172,7 @@ class Link:
         def opening(embedder: TextEmbedder, version: str | None) -> FarCorpus:
             return FarCorpus.served(settings.peer_corpus, embedder, version, len(shards), ask)
 
-        Link.app = create_app(settings, opening)
+        LinkReplica.app = create_app(settings, opening)
         self._gauges: dict[str, metrics.Gauge] = {}
         self._watching = asyncio.create_task(self._watch())
 
@@ -196,10 +196,10 @@ class Link:
                 self._report()
             except Exception:
                 log.exception("the controller does not answer")
-        await drain(Link.app)
+        await drain(LinkReplica.app)
 
     def _report(self) -> None:
-        if not hasattr(Link.app.state, "peer"):
+        if not hasattr(LinkReplica.app.state, "peer"):
             return  # still loading
         for family in _state().metrics.registry.collect():
             for sample in family.samples:
@@ -212,11 +212,11 @@ class Link:
 
 
 def _service() -> FastAPI:
-    return Link.app
+    return LinkReplica.app
 
 
 def _state() -> PeerState:
-    state: PeerState = Link.app.state.peer
+    state: PeerState = LinkReplica.app.state.peer
     return state
 
 

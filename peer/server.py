@@ -28,9 +28,7 @@ from dragon.localizable import localizable
 from dragon.protocol.messages import Candidate, Correction, Draft, Join, Target
 from dragon.sampling.role import Role
 from peer.context import Holder, Shared
-from peer.fetch import CloudFetch
-from peer.run import CloudRun
-from peer.scoring import CloudScoring
+from peer.serving import CloudFetch, CloudRun, CloudScoring
 from peer.streams import Streams
 
 log = logging.getLogger(__name__)
@@ -57,7 +55,7 @@ _REVOKED = localizable("link.revoked", "the key was revoked")
 
 async def serve(shared: Shared, socket: WebSocket, holder: Holder) -> None:
     """Serve an accepted connection until it ends."""
-    connection = Connection(shared, socket, holder)
+    connection = DeviceConnection(shared, socket, holder)
     try:
         await connection.greet()
         shared.metrics.paces.add(connection.pace)
@@ -76,7 +74,7 @@ async def serve(shared: Shared, socket: WebSocket, holder: Holder) -> None:
         connection.close()
 
 
-class Connection:
+class DeviceConnection:
     """One device's WebSocket: routes its frames to their streams, and sends what those produce."""
 
     def __init__(self, shared: Shared, socket: WebSocket, holder: Holder) -> None:

@@ -18,8 +18,8 @@ from dragon.errors import (
 )
 from dragon.inference.fairness import CALLER, HOUSEHOLD
 from dragon.link import control, registry
-from peer.context import Holder, Serving, Shared
-from peer.run import CloudRun
+from peer.context import Holder, Shared
+from peer.serving import CloudRun, Serving
 
 log = logging.getLogger(__name__)
 

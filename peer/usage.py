@@ -18,7 +18,7 @@ USAGE = "peer_usage.json"
 """In the data directory."""
 
 
-class Usage:
+class KeyUsage:
     """Tokens by key's name since midnight, UTC."""
 
     def __init__(self, path: Path) -> None:

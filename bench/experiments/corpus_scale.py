@@ -41,9 +41,9 @@ from dragon.retrieval.embedder import Embedder, Passage
 from dragon.retrieval.index import Vectors
 from harness.memory import resident
 from peer.corpus.builder import build
-from peer.corpus.manifest import MANIFEST, Manifest
 from peer.corpus.shard import INDEX
 from peer.corpus.store import Corpus
+from peer.corpus.versions import MANIFEST, Manifest
 
 PAPERS = 21_015_300
 """Passages of DRAGON, arXiv 2504.11197."""

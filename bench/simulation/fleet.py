@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from dragon.inference.estimates import Estimate
-from peer.turns import Turns
+from peer.context import ReturnTimes
 
 _RECONNECT_S = 0.5
 
@@ -86,7 +86,7 @@ class Replica:
     busy_s: float = 0.0
     answers: list[Answer] = field(default_factory=list)
     openings: list[Answer] = field(default_factory=list)
-    turns: Turns = field(default_factory=Turns)
+    turns: ReturnTimes = field(default_factory=ReturnTimes)
     lasting: Estimate = field(default_factory=lambda: Estimate(5.0))
 
     @property

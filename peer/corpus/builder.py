@@ -25,26 +25,25 @@ from dragon.errors import ConfigurationError, DocumentError, StorageError
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.index import Vectors
 from dragon.whole_file import write_whole
-from peer.corpus.manifest import (
+from peer.corpus.parts import PART, CorpusPassage, Workers, embedded, parts, passages_of
+from peer.corpus.passage_reader import read_records
+from peer.corpus.prebuilt import Prebuilt
+from peer.corpus.shard import FILES, PASSAGES, VECTORS, ShardWriter
+from peer.corpus.store import Corpus, shard_name, shard_of
+from peer.corpus.versions import (
     FLAT_UP_TO,
     FORM,
     MANIFEST,
-    File,
+    FileDigest,
     Manifest,
-    Source,
+    SourceFile,
+    Versions,
     described,
     digest_of,
 )
-from peer.corpus.parts import PART, Passage, Workers, embedded, parts, passages_of
-from peer.corpus.passage_reader import read_records
-from peer.corpus.prebuilt import Prebuilt
-from peer.corpus.shard import FILES, PASSAGES, VECTORS
-from peer.corpus.shard_writer import ShardWriter
-from peer.corpus.store import Corpus, shard_name, shard_of
-from peer.corpus.versions import Versions
 
 _STATE = "state.json"
-_Embedded = Callable[[Iterable[list[Passage]]], Iterator[tuple[list[Passage], Vectors]]]
+_Embedded = Callable[[Iterable[list[CorpusPassage]]], Iterator[tuple[list[CorpusPassage], Vectors]]]
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class _Plan:
     """What a build is made from; a build with the same plan resumes another's work."""
 
     form: int
-    source: Source
+    source: SourceFile
     embedder: str
     shards: int
     base: str
@@ -115,7 +114,7 @@ def build(
     before = base.info() if base else None
     if before is not None:
         shards, flat_up_to = before.shards, before.flat_up_to
-    made_from = Source(source.name, digest_of(source), documents)
+    made_from = SourceFile(source.name, digest_of(source), documents)
     plan = _Plan(FORM, made_from, embedder.fingerprint, shards, base.version if base else "")
     with versions.building() as directory, _room(out):
         try:
@@ -247,7 +246,7 @@ def _finish(
     return sum(passages for passages, _ in counts), sum(words for _, words in counts)
 
 
-def _described(directory: Path) -> dict[str, File]:
+def _described(directory: Path) -> dict[str, FileDigest]:
     """The files of all shards."""
     found = sorted(path for path in directory.glob("*/*") if path.name in FILES)
     return {str(path.relative_to(directory)): described(path) for path in found}

@@ -15,10 +15,9 @@ from typing import Any, TypeVar
 from dragon.errors import ConfigurationError, DragonError
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.index import Vectors
-from peer.corpus.manifest import Manifest
-from peer.corpus.shard import Row, Scored
-from peer.corpus.store import Corpus, Part, named
-from peer.corpus.versions import Versions
+from peer.corpus.shard import Scored, StoredPassage
+from peer.corpus.store import Corpus, ShardSearch, named
+from peer.corpus.versions import Manifest, Versions
 
 log = logging.getLogger(__name__)
 
@@ -70,9 +69,9 @@ class FarShard:
         found: list[Scored] = self._asked("worded", weights, mean, k)
         return found
 
-    def passages(self, ids: Sequence[int]) -> list[Row]:
+    def passages(self, ids: Sequence[int]) -> list[StoredPassage]:
         """See `Shard`."""
-        found: list[Row] = self._asked("passages", ids)
+        found: list[StoredPassage] = self._asked("passages", ids)
         return found
 
     def vectors(self, ids: Sequence[int]) -> Vectors:
@@ -80,9 +79,9 @@ class FarShard:
         found: Vectors = self._asked("vectors", ids)
         return found
 
-    def near(self, document: str, passage: int) -> list[Row]:
+    def near(self, document: str, passage: int) -> list[StoredPassage]:
         """See `Shard`."""
-        found: list[Row] = self._asked("near", document, passage)
+        found: list[StoredPassage] = self._asked("near", document, passage)
         return found
 
 
@@ -136,13 +135,15 @@ class FarCorpus(Corpus):
         """
         self._closed.set()
 
-    def _of_one(self, number: int, ask: Callable[[Part], list[Row]]) -> list[Row]:
+    def _of_one(
+        self, number: int, ask: Callable[[ShardSearch], list[StoredPassage]]
+    ) -> list[StoredPassage]:
         return next(iter(self._of([number], ask)), [])
 
-    def _of_all(self, ask: Callable[[Part], T]) -> Iterable[T]:
+    def _of_all(self, ask: Callable[[ShardSearch], T]) -> Iterable[T]:
         return self._of(range(len(self._shards)), ask)
 
-    def _of(self, numbers: Iterable[int], ask: Callable[[Part], T]) -> list[T]:
+    def _of(self, numbers: Iterable[int], ask: Callable[[ShardSearch], T]) -> list[T]:
         without = _without.get(None)
         asked: dict[int, Future[T]] = {}
         for number in numbers:

@@ -19,7 +19,7 @@ from dragon.errors import StorageError
 from dragon.retrieval.chunking import embedded_text, sentences
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.index import Vectors
-from peer.corpus.passage_reader import Record
+from peer.corpus.passage_reader import SourceRecord
 from peer.corpus.prebuilt import Prebuilt
 
 PART = 2048
@@ -27,10 +27,10 @@ PART = 2048
 
 
 @dataclass(frozen=True)
-class Passage:
+class CorpusPassage:
     """A sentence of a document; `part` counts from 0 in each document."""
 
-    record: Record
+    record: SourceRecord
     part: int
     text: str
     context: str
@@ -41,17 +41,17 @@ class Passage:
         return embedded_text(self.text, self.context)
 
 
-def passages_of(record: Record) -> list[Passage]:
+def passages_of(record: SourceRecord) -> list[CorpusPassage]:
     """The sentences of a document."""
     return [
-        Passage(record, part, piece.text, piece.context or record.title)
+        CorpusPassage(record, part, piece.text, piece.context or record.title)
         for part, piece in enumerate(sentences([record.text]))
     ]
 
 
-def parts(records: Iterable[Record], least: int = PART) -> Iterator[list[Passage]]:
+def parts(records: Iterable[SourceRecord], least: int = PART) -> Iterator[list[CorpusPassage]]:
     """The passages of whole documents, at least `least` at a time."""
-    part: list[Passage] = []
+    part: list[CorpusPassage] = []
     for record in records:
         part += passages_of(record)
         if len(part) >= least:
@@ -62,8 +62,8 @@ def parts(records: Iterable[Record], least: int = PART) -> Iterator[list[Passage
 
 
 def embedded(
-    source: Iterable[list[Passage]], embed: Callable[[Sequence[str]], Vectors]
-) -> Iterator[tuple[list[Passage], Vectors]]:
+    source: Iterable[list[CorpusPassage]], embed: Callable[[Sequence[str]], Vectors]
+) -> Iterator[tuple[list[CorpusPassage], Vectors]]:
     """Parts in order, with their vectors, computed in this process."""
     for part in source:
         yield part, embed([passage.embedded for passage in part])
@@ -82,12 +82,14 @@ class Workers:
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(cancel_futures=True)
 
-    def embedded(self, source: Iterable[list[Passage]]) -> Iterator[tuple[list[Passage], Vectors]]:
+    def embedded(
+        self, source: Iterable[list[CorpusPassage]]
+    ) -> Iterator[tuple[list[CorpusPassage], Vectors]]:
         """Parts in order, with their vectors. Raises StorageError if a process dies.
 
         At most two parts per process are in progress.
         """
-        under_way: deque[tuple[list[Passage], Future[Vectors]]] = deque()
+        under_way: deque[tuple[list[CorpusPassage], Future[Vectors]]] = deque()
         left = iter(source)
         try:
             while True:

@@ -18,7 +18,7 @@ _ROWS = 256
 
 
 @dataclass(frozen=True)
-class Record:
+class SourceRecord:
     """A document of the source; `line`, in Parquet the row, counts from 1."""
 
     line: int
@@ -34,7 +34,7 @@ class MalformedLineError(DocumentError):
         super().__init__(f"Line {line}: {reason}")
 
 
-def read_records(source: Path) -> Iterator[Record]:
+def read_records(source: Path) -> Iterator[SourceRecord]:
     """The documents of a source, in order; blank lines are skipped.
 
     A source whose first line begins with `{` is JSON Lines: objects with `id`, `title`, `text`.
@@ -51,7 +51,7 @@ def read_records(source: Path) -> Iterator[Record]:
             yield from _text_records(file)
 
 
-def _rows(file: BinaryIO) -> Iterator[Record]:
+def _rows(file: BinaryIO) -> Iterator[SourceRecord]:
     try:
         from pyarrow import ArrowException
         from pyarrow.parquet import ParquetFile
@@ -69,8 +69,8 @@ def _rows(file: BinaryIO) -> Iterator[Record]:
         raise MalformedLineError(number + 1, f"it is not valid Parquet ({error})") from None
 
 
-def _text_records(file: BinaryIO) -> Iterator[Record]:
-    parse: Callable[[int, str], Record] | None = None
+def _text_records(file: BinaryIO) -> Iterator[SourceRecord]:
+    parse: Callable[[int, str], SourceRecord] | None = None
     for number, line in _lines(file):
         if parse is None:
             if line.lstrip().startswith("{"):
@@ -101,7 +101,7 @@ def _lines(file: BinaryIO) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
-def _json_record(number: int, line: str) -> Record:
+def _json_record(number: int, line: str) -> SourceRecord:
     try:
         value = json.loads(line)
     except json.JSONDecodeError as error:
@@ -112,7 +112,7 @@ def _json_record(number: int, line: str) -> Record:
     return _named(number, value)
 
 
-def _named(number: int, value: Mapping[str, Any]) -> Record:
+def _named(number: int, value: Mapping[str, Any]) -> SourceRecord:
     for column in COLUMNS:
         if column not in value:
             raise MalformedLineError(number, f"'{column}' is missing")
@@ -126,7 +126,7 @@ class _TabSeparated:
     def __init__(self, columns: tuple[str, ...]) -> None:
         self._order = [columns.index(column) for column in COLUMNS]
 
-    def __call__(self, number: int, line: str) -> Record:
+    def __call__(self, number: int, line: str) -> SourceRecord:
         fields = line.split("\t")
         if len(fields) != len(COLUMNS):
             reason = f"it has {len(fields)} tab-separated fields instead of 3 (id, title, text)"
@@ -140,10 +140,10 @@ def _unquoted(field: str) -> str:
     return field
 
 
-def _record(number: int, identity: str, title: str, text: str) -> Record:
+def _record(number: int, identity: str, title: str, text: str) -> SourceRecord:
     identity, title, text = identity.strip(), title.strip(), text.strip()
     if not identity:
         raise MalformedLineError(number, "'id' is empty")
     if not text:
         raise MalformedLineError(number, "'text' is empty")
-    return Record(number, identity, title, text)
+    return SourceRecord(number, identity, title, text)

@@ -1,4 +1,4 @@
-"""A part of a version: its passages, their words and their vectors, searched on disk.
+"""A part of a version: its passages, their words and their vectors, searched and written on disk.
 
 passages.db     SQLite: passages, full text, and the number of passages with each word
 ids.i64         the passages' ids, ascending
@@ -10,9 +10,10 @@ ivfpq.faiss     an index of them; without it all are kept in memory
 from __future__ import annotations
 
 import itertools
+import os
 import sqlite3
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,8 +21,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dragon.retrieval.index import Vectors
+from dragon.retrieval.lexical import TOKENIZER
 from dragon.retrieval.passages import REACH
+from peer.corpus import disk_index
 from peer.corpus.disk_index import DiskIndex, VectorFile
+from peer.corpus.parts import CorpusPassage
+from peer.corpus.passage_reader import MalformedLineError
 
 PASSAGES, IDS, LENGTHS, VECTORS, INDEX = FILES = (
     "passages.db",
@@ -38,7 +43,7 @@ Scored = tuple[int, float]
 _SATURATION, _BY_LENGTH = 1.2, 0.75
 
 
-class Row(NamedTuple):
+class StoredPassage(NamedTuple):
     """A stored passage."""
 
     id: int
@@ -104,26 +109,26 @@ class Shard:
         best = np.lexsort((ids, -sums))[:k]
         return list(zip(ids[best].tolist(), sums[best].tolist(), strict=True))
 
-    def passages(self, ids: Sequence[int]) -> list[Row]:
+    def passages(self, ids: Sequence[int]) -> list[StoredPassage]:
         """Passages by their ids."""
         places = ", ".join("?" * len(ids))
-        columns = ", ".join(Row._fields)
+        columns = ", ".join(StoredPassage._fields)
         statement = f"SELECT {columns} FROM passages WHERE id IN ({places})"  # noqa: S608
-        return [Row._make(row) for row in self._rows(statement, ids)]
+        return [StoredPassage._make(row) for row in self._rows(statement, ids)]
 
     def vectors(self, ids: Sequence[int]) -> Vectors:
         """The vectors [n, dim] of passages by their ids."""
         return self._file.vectors(ids)
 
-    def near(self, document: str, passage: int) -> list[Row]:
+    def near(self, document: str, passage: int) -> list[StoredPassage]:
         """The passages of a document around one of them, in order, itself among them."""
-        columns = ", ".join(Row._fields)
+        columns = ", ".join(StoredPassage._fields)
         statement = (
             f"SELECT {columns} FROM passages "  # noqa: S608
             "WHERE document = ? AND id BETWEEN ? AND ? ORDER BY id"
         )
         found = self._rows(statement, [document, passage - REACH, passage + REACH])
-        return [Row._make(row) for row in found]
+        return [StoredPassage._make(row) for row in found]
 
     def _rows(self, statement: str, values: Sequence[object]) -> list[Any]:
         with self._lock:
@@ -135,3 +140,118 @@ def _mapped(path: Path, kind: str) -> npt.NDArray[Any]:
     if not path.stat().st_size:
         return np.empty(0, dtype=kind)
     return np.memmap(path, dtype=kind, mode="r")
+
+
+_SCHEMA = f"""
+CREATE TABLE IF NOT EXISTS passages (
+    id INTEGER PRIMARY KEY,
+    document TEXT NOT NULL,
+    title TEXT NOT NULL,
+    text TEXT NOT NULL,
+    context TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS documents (name TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE VIRTUAL TABLE IF NOT EXISTS passages_fts USING fts5(
+    title, text, content='passages', content_rowid='id', tokenize='{TOKENIZER}'
+);
+CREATE VIRTUAL TABLE temp.vocabulary USING fts5vocab(main, passages_fts, row);
+CREATE TABLE IF NOT EXISTS frequencies (word TEXT PRIMARY KEY, passages INTEGER) WITHOUT ROWID;
+"""
+
+
+class ShardWriter:
+    """Writes a shard, continuing what the directory holds; `parts` are already in it.
+
+    Each part is added all or nothing: its vectors are on disk before its rows are committed,
+    together with the number of parts, and vectors without rows are truncated. Raises OSError and
+    sqlite3.Error.
+    """
+
+    def __init__(self, directory: Path, dimension: int) -> None:
+        directory.mkdir(exist_ok=True)
+        self._directory = directory
+        self._dimension = dimension
+        self._passages = sqlite3.connect(directory / PASSAGES, isolation_level=None)
+        self._passages.executescript(_SCHEMA)
+        (self.parts,) = self._passages.execute("PRAGMA user_version").fetchone()
+        (rows,) = self._passages.execute("SELECT count(*) FROM passages").fetchone()
+        self._vectors = (directory / VECTORS).open("ab")
+        self._vectors.truncate(2 * dimension * rows)
+
+    def close(self) -> None:
+        """Close the files."""
+        self._passages.close()
+        self._vectors.close()
+
+    def begin(self) -> None:
+        """Restart the count of parts, for another source."""
+        self._passages.execute("PRAGMA user_version = 0")
+        self.parts = 0
+
+    def add(self, ids: Sequence[int], passages: Sequence[CorpusPassage], vectors: Vectors) -> None:
+        """Add the shard's passages of the next part; their ids are higher than all before.
+
+        `vectors` are float32 [n, dim]. Raises MalformedLineError for a duplicate document.
+        """
+        self._vectors.write(vectors.astype("<f2").tobytes())
+        self._vectors.flush()
+        os.fsync(self._vectors.fileno())
+        self._passages.execute("BEGIN")
+        for key, passage in zip(ids, passages, strict=True):
+            record = passage.record
+            if passage.part == 0:
+                self._add_document(record.id, record.line)
+            row = (key, record.id, record.title, passage.text, passage.context)
+            self._passages.execute("INSERT INTO passages VALUES (?, ?, ?, ?, ?)", row)
+            self._passages.execute(
+                "INSERT INTO passages_fts (rowid, title, text) VALUES (?, ?, ?)",
+                (key, record.title, passage.text),
+            )
+        self._passages.execute(f"PRAGMA user_version = {self.parts + 1}")
+        self._passages.execute("COMMIT")
+        self.parts += 1
+
+    def _add_document(self, name: str, line: int) -> None:
+        try:
+            self._passages.execute("INSERT INTO documents VALUES (?)", (name,))
+        except sqlite3.IntegrityError:
+            raise MalformedLineError(line, f"the id '{name}' occurred before") from None
+
+    def finish(self, flat_up_to: int, advance: Callable[[int], None]) -> tuple[int, int]:
+        """Write the files that need all passages; returns the numbers of passages and words.
+
+        More than `flat_up_to` vectors get an index; `advance` is called with the number of passages
+        done. An index that was finished before is not built again.
+        """
+        self._passages.execute("INSERT INTO passages_fts (passages_fts) VALUES ('optimize')")
+        self._passages.execute("BEGIN")
+        self._passages.execute("DELETE FROM frequencies")
+        self._passages.execute("INSERT INTO frequencies SELECT term, doc FROM temp.vocabulary")
+        self._passages.execute("COMMIT")
+        sizes = self._passages.execute("SELECT id, sz FROM passages_fts_docsize ORDER BY id")
+        kinds = np.dtype([("id", "<i8"), ("length", "<u4")])
+        found = np.fromiter(((key, sum(_numbers(packed))) for key, packed in sizes), kinds)
+        found["id"].tofile(self._directory / IDS)
+        found["length"].tofile(self._directory / LENGTHS)
+        index = self._directory / INDEX
+        if len(found) <= flat_up_to:
+            index.unlink(missing_ok=True)
+            advance(len(found))
+        elif index.exists():
+            advance(len(found))
+        else:
+            vectors = VectorFile(self._directory / VECTORS, found["id"], self._dimension)
+            disk_index.build(index, vectors, advance)
+            vectors.close()
+        return len(found), int(found["length"].sum())
+
+
+def _numbers(packed: bytes) -> list[int]:
+    """SQLite's varints: seven bits per byte, the last byte without the eighth bit."""
+    numbers, value = [], 0
+    for byte in packed:
+        value = value << 7 | byte & 0x7F
+        if not byte & 0x80:
+            numbers.append(value)
+            value = 0
+    return numbers

@@ -25,9 +25,8 @@ from dragon.retrieval.index import IndexFileError, Vectors
 from dragon.retrieval.lexical import content_words, fused
 from dragon.retrieval.relevance import Hit
 from dragon.retrieval.spelling import doubtful, likeliest, slips
-from peer.corpus.manifest import MANIFEST, Manifest
-from peer.corpus.shard import Row, Scored, Shard
-from peer.corpus.versions import BUILD, Versions
+from peer.corpus.shard import Scored, Shard, StoredPassage
+from peer.corpus.versions import BUILD, MANIFEST, Manifest, Versions
 
 T = TypeVar("T")
 
@@ -38,16 +37,16 @@ would exceed it are left out."""
 _LEAST_WEIGHT = 1e-6  # for a word in more than half of all passages, as in SQLite
 
 
-class Part(Protocol):
+class ShardSearch(Protocol):
     """What a corpus needs of a shard, see `Shard`."""
 
     def close(self) -> None: ...
     def nearest(self, vector: Vectors, k: int) -> list[Scored]: ...
     def frequencies(self, words: Sequence[str]) -> dict[str, int]: ...
     def worded(self, weights: Mapping[str, float], mean: float, k: int) -> list[Scored]: ...
-    def passages(self, ids: Sequence[int]) -> list[Row]: ...
+    def passages(self, ids: Sequence[int]) -> list[StoredPassage]: ...
     def vectors(self, ids: Sequence[int]) -> Vectors: ...
-    def near(self, document: str, passage: int) -> list[Row]: ...
+    def near(self, document: str, passage: int) -> list[StoredPassage]: ...
 
 
 class Corpus:
@@ -58,7 +57,7 @@ class Corpus:
 
     far = False
 
-    def __init__(self, version: str, manifest: Manifest, shards: Sequence[Part]) -> None:
+    def __init__(self, version: str, manifest: Manifest, shards: Sequence[ShardSearch]) -> None:
         self.version = version
         self._manifest = manifest
         self._shards = shards
@@ -115,7 +114,7 @@ class Corpus:
         near, worded = self.nearest(vector, wanted), self.worded(query, wanted)
         candidates = set(fused([key for key, _ in near], [key for key, _ in worded])[:wanted])
 
-        def held(shard: Part) -> list[tuple[Row, Vectors]]:
+        def held(shard: ShardSearch) -> list[tuple[StoredPassage, Vectors]]:
             rows = shard.passages(list(candidates))
             return list(zip(rows, shard.vectors([row.id for row in rows]), strict=True))
 
@@ -152,11 +151,13 @@ class Corpus:
         rows = self._of_one(number, lambda shard: shard.near(hit.document, hit.id))
         return [Hit(*row[:4], score=0.0, relevance=0.0, context=row.context) for row in rows]
 
-    def _of_one(self, number: int, ask: Callable[[Part], list[Row]]) -> list[Row]:
+    def _of_one(
+        self, number: int, ask: Callable[[ShardSearch], list[StoredPassage]]
+    ) -> list[StoredPassage]:
         """Ask one shard."""
         return ask(self._shards[number])
 
-    def _of_all(self, ask: Callable[[Part], T]) -> Iterable[T]:
+    def _of_all(self, ask: Callable[[ShardSearch], T]) -> Iterable[T]:
         """Ask every shard."""
         return map(ask, self._shards)
 

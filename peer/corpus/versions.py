@@ -1,7 +1,7 @@
 """The versions of a corpus in its directory, and which of them is served.
 
    current        the name of the version that is served
-   v1/ v2/ ...    versions; their files never change
+   v1/ v2/ ...    versions; their files never change, and `manifest.json` describes them
    building/      the next version, until it is complete
 
 A build keeps the version that was served before, to switch back to.
@@ -11,17 +11,25 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+
+from pydantic import TypeAdapter
 
 from dragon.errors import ConfigurationError
 from dragon.whole_file import synchronise, write_whole
-from peer.corpus.manifest import FORM, MANIFEST, Manifest, digest_of
+
+FORM = 4
+MANIFEST = "manifest.json"
+FLAT_UP_TO = 100_000
+"""The most passages of a shard that are searched exhaustively, in memory; more get an index."""
 
 CURRENT, BUILDING = "current", "building"
 _OF_FORM_3 = ("meta.json", "vectors.faiss", "passages.db")
@@ -178,3 +186,75 @@ def outdated(root: Path, source: Path) -> bool:
     except (ConfigurationError, OSError, ValueError, TypeError, KeyError):
         return False
     return (root / BUILDING).exists()
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A file that documents were read from; `digest` is its SHA-256."""
+
+    name: str
+    digest: str
+    documents: int
+
+
+@dataclass(frozen=True)
+class FileDigest:
+    """The expected size and SHA-256 of a file."""
+
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a version contains and was built with.
+
+    `words` counts those of all titles and texts, `embedder` is its fingerprint. `files` are keyed
+    by their path in the version's directory.
+    """
+
+    form: int
+    documents: int
+    passages: int
+    words: int
+    dimension: int
+    embedder: str
+    shards: int
+    flat_up_to: int
+    sources: tuple[SourceFile, ...]
+    built: str
+    files: dict[str, FileDigest]
+
+    @classmethod
+    def read(cls, version: Path) -> Manifest:
+        """A version's manifest. Raises FileNotFoundError, or ValueError if it is invalid."""
+        return _JSON.validate_json((version / MANIFEST).read_bytes())
+
+    def json(self) -> str:
+        """The file's content."""
+        return _JSON.dump_json(self, indent=2).decode() + "\n"
+
+    def verify(self, version: Path) -> None:
+        """Read every file. Raises ConfigurationError naming the first that has changed."""
+        for name, file in self.files.items():
+            path = version / name
+            try:
+                same = path.stat().st_size == file.bytes and digest_of(path) == file.sha256
+            except OSError as error:
+                raise ConfigurationError(f"{path} cannot be read ({error.strerror})") from error
+            if not same:
+                raise ConfigurationError(f"{path} is not as it was built")
+
+
+_JSON = TypeAdapter(Manifest)
+
+
+def described(path: Path) -> FileDigest:
+    """A file's current size and digest."""
+    return FileDigest(path.stat().st_size, digest_of(path))
+
+
+def digest_of(path: Path) -> str:
+    """The SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -16,8 +16,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from cli import http_protocol
-from cli.http_protocol import MAX_HEAD_BYTES, BoundedHttp
+import cli.server
+from cli.server import MAX_HEAD_BYTES, BoundedHttp
 from cli.server import server as make_server
 from tests.app.conftest import wait_until
 from tests.cli.test_main import free_port
@@ -72,8 +72,8 @@ def test_who_does_not_get_on_is_hung_up_on(
     port: int, monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
     with monkeypatch.context() as hasty:
-        hasty.setattr(http_protocol, "HEAD_S", 0.05)
-        hasty.setattr(http_protocol, "BODY_S", 0.05)
+        hasty.setattr(cli.server, "HEAD_S", 0.05)
+        hasty.setattr(cli.server, "BODY_S", 0.05)
         with connected(port, sent) as client:
             cut(client)
     assert asked(port) == 200
@@ -82,7 +82,7 @@ def test_who_does_not_get_on_is_hung_up_on(
 def test_a_second_request_on_a_connection_may_not_dawdle_either(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_protocol, "HEAD_S", 1.0)  # enough for the first one to be sent
+    monkeypatch.setattr(cli.server, "HEAD_S", 1.0)  # enough for the first one to be sent
     with connected(port, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n") as client:
         assert client.recv(1000).startswith(b"HTTP/1.1 200")
         client.sendall(b"GET / HT")
@@ -99,7 +99,7 @@ def test_however_many_wait_others_are_served(port: int, monkeypatch: pytest.Monk
     most, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     count = min(1200, most // 4)
     limit = lambda _: (count, hard)  # noqa: E731 - half of them may wait
-    monkeypatch.setattr(http_protocol.resource, "getrlimit", limit)
+    monkeypatch.setattr(cli.server.resource, "getrlimit", limit)
     with ExitStack() as clients:
         for number in range(count):
             sent = b"GET / HTTP/1.1\r\n" if number % 2 else b""

@@ -11,8 +11,8 @@ from harness.services import ROOT
 
 def test_logs_as_json_lines() -> None:
     code = (
-        "import logging, cli.logging\n"
-        "cli.logging.log_to_stderr('json')\n"
+        "import logging, cli.services\n"
+        "cli.services.log_to_stderr('json')\n"
         "try:\n"
         "    raise ValueError('broken')\n"
         "except ValueError:\n"

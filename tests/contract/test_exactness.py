@@ -1,6 +1,6 @@
 """The test of the whole system: the same request gives the same text on any network.
 
-Covers `peer.run`.
+Covers `peer.serving`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Scores of prompts: of the full mixture, or of the device alone, the same as transformers'.
 
-Covers `peer.scoring`.
+Covers `peer.serving`.
 """
 
 from __future__ import annotations

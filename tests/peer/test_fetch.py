@@ -23,8 +23,8 @@ from dragon.link.registry import Message
 from dragon.retrieval.prompt_rows import document_row
 from dragon.retrieval.relevance import Hit
 from peer.context import Shared
-from peer.fetch import CloudFetch
 from peer.metrics import PeerMetrics
+from peer.serving import CloudFetch
 from tests import tiny
 
 HIT = Hit(1, "a", "A", "Nairobi lies in Kenya.", 0.9, 3.0)

@@ -8,38 +8,38 @@ from pathlib import Path
 import pytest
 
 from peer import usage
-from peer.usage import Usage, seconds_to_midnight
+from peer.usage import KeyUsage, seconds_to_midnight
 
 
 async def test_a_restart_gives_nobody_another_day(tmp_path: Path) -> None:
     path = tmp_path / "data" / usage.USAGE
-    used = Usage(path)
+    used = KeyUsage(path)
     used.add("anna", 3)
     used.add("anna", 4)
     used.add("bela", 1)
     await used.keep()
-    again = Usage(path)
+    again = KeyUsage(path)
     assert (again.of("anna"), again.of("bela"), again.of("clara")) == (7, 1, 0)
 
 
 async def test_a_new_day_begins_at_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / usage.USAGE
-    used = Usage(path)
+    used = KeyUsage(path)
     used.add("anna", 3)
     await used.keep()
     monkeypatch.setattr(usage, "_today", lambda: "2040-01-01")
     assert used.of("anna") == 0
-    assert Usage(path).of("anna") == 0
+    assert KeyUsage(path).of("anna") == 0
     used.add("anna", 1)
     await used.keep()
-    assert Usage(path).of("anna") == 1
+    assert KeyUsage(path).of("anna") == 1
 
 
 async def test_what_could_not_be_written_is_written_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / usage.USAGE
-    used = Usage(path)
+    used = KeyUsage(path)
     used.add("anna", 3)
     with monkeypatch.context() as failing:
 
@@ -51,14 +51,14 @@ async def test_what_could_not_be_written_is_written_later(
     assert "No space" in caplog.text
     assert used.of("anna") == 3
     await used.keep()
-    assert Usage(path).of("anna") == 3
+    assert KeyUsage(path).of("anna") == 3
 
 
 @pytest.mark.parametrize("damaged", ["{", "[]", '{"day": 1}', '{"day": "x", "tokens": 1}'])
 def test_a_damaged_file_is_counted_anew(tmp_path: Path, damaged: str) -> None:
     path = tmp_path / usage.USAGE
     path.write_text(damaged)
-    assert Usage(path).of("anna") == 0
+    assert KeyUsage(path).of("anna") == 0
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """The corpus of the peer, built: from every kind of file, broken off, appended to.
 
-Covers `peer.corpus.manifest`, `peer.corpus.parts`, `peer.corpus.passage_reader` and
-`peer.corpus.shard_writer`.
+Covers `peer.corpus.versions`, `peer.corpus.parts`, `peer.corpus.passage_reader` and
+`peer.corpus.shard`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from harness.faults.disk import small_disk
 from harness.services import DEMO_CORPUS
 from peer.corpus import builder as module
 from peer.corpus.builder import build
-from peer.corpus.manifest import Manifest
 from peer.corpus.parts import Workers
 from peer.corpus.passage_reader import read_records
 from peer.corpus.store import Corpus
+from peer.corpus.versions import Manifest
 from tests.peer.corpus.sources import (
     PASSAGES,
     StandIn,

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from app.container import AppState
-from cli.http_protocol import MAX_HEAD_BYTES
+from cli.server import MAX_HEAD_BYTES
 from tests.app.documents.folders.watched import eventually
 
 COUNTS = {"waiting": 0, "words": 0, "indexed": 0, "unread": 0, "left_out": 0}
