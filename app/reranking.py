@@ -12,7 +12,7 @@ from app.generation.threads import Threads
 from dragon.errors import InvalidRequestError
 from dragon.retrieval.chunking import sentences
 from dragon.retrieval.embedder import TextEmbedder
-from dragon.retrieval.find import best_odds
+from dragon.retrieval.find import LineReader
 from dragon.retrieval.judge import Line, TextJudge
 from dragon.retrieval.relevance import probability
 
@@ -42,9 +42,9 @@ class RerankingService:
         return [await self._score(query, parts) for parts in split]
 
     async def _score(self, query: str, parts: Sequence[Sequence[Line]]) -> float:
-        odds = []
+        odds, reader = [], LineReader(self.judge, self.embedder)
         for lines in parts:
-            work = partial(best_odds, query, lines, self.judge, self.embedder)
+            work = partial(reader.best_odds, query, lines)
             odds.append(await asyncio.wrap_future(self.run_idle(work)))
         return probability(max(odds)) if odds else 0.0
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from app.settings import Settings
 from cli import defaults
 from dragon.errors import ConfigurationError
-from peer.corpus.versions import FLAT_UP_TO, Versions
+from peer.corpus.versions import FLAT_UP_TO, Manifest, Versions
 
 program = typer.Typer(help="The peer's public corpus.", no_args_is_help=True)
 
@@ -38,28 +40,33 @@ def build(
     ] = FLAT_UP_TO,
 ) -> None:
     """Chunk, embed and index a file of passages, and serve them; run again to resume."""
-    _build(source, out, processes, shards=shards, flat_up_to=flat_up_to)
+    from peer.corpus import builder
+
+    sharding = builder.Sharding(shards, flat_up_to)
+    _made(source, out, processes, partial(builder.build, sharding=sharding))
 
 
 @program.command()
 def append(source: _Source, out: _Out = None, processes: _Processes = 1) -> None:
     """Serve a file of passages in addition to the existing ones; run again to resume."""
-    _build(source, out, processes, append=True)
+    from peer.corpus import builder
+
+    _made(source, out, processes, builder.append)
 
 
-def _build(source: Path, out: Path | None, processes: int, **choices: Any) -> None:
+def _made(source: Path, out: Path | None, processes: int, making: Callable[..., Manifest]) -> None:
     settings = Settings.read()
     from rich.progress import Progress
 
     from dragon.retrieval.embedder import Embedder
-    from peer.corpus import builder
     from peer.corpus.parts import Workers
 
     place, embedder = out or defaults.corpus(settings), Embedder.load(settings.embedder)
     with Progress() as progress, ExitStack() as stack:
+        workers = None
         if processes > 1:
-            choices["workers"] = stack.enter_context(Workers(processes, settings.embedder, source))
-        made = builder.build(source, place, embedder, progress=progress, **choices)
+            workers = stack.enter_context(Workers(processes, settings.embedder, source))
+        made = making(source, place, embedder, workers=workers, progress=progress)
     print(f"{made.documents} documents, {made.passages} passages.")
 
 

@@ -10,7 +10,7 @@ import torch
 
 from dragon.inference.adjustment import Adjustment
 from dragon.inference.backends.backend import Backend
-from dragon.inference.decoder import Decoder, step
+from dragon.inference.decoder import Decoder, Decoding, step
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.protocol.messages import Work
@@ -71,7 +71,7 @@ class _Writer:
     ) -> _Writer:
         mask = tokenizer.mask(sampling.grammar) if sampling.grammar else None
         adjustment = Adjustment(sampling, conversation, tokenizer.end_ids, mask)
-        decoder = Decoder(model, rows, conversation, adjustment=adjustment)
+        decoder = Decoder(model, rows, conversation, Decoding(adjustment=adjustment))
         decoder.acquire()
         decoder.prefill()
         return cls(model, rows, conversation, adjustment, decoder)

@@ -15,7 +15,7 @@ from dragon.inference.weighting import Rescoring
 from dragon.link import control
 from dragon.retrieval.answers import Answers
 from dragon.retrieval.embedder import Embedder
-from dragon.retrieval.find import answering, ranked, to_read
+from dragon.retrieval.find import LineReader, ranked, to_read
 from dragon.retrieval.judge import TextJudge
 from dragon.retrieval.passages import SENTENCES, around, heading
 from dragon.retrieval.prompt_rows import context_row, document_rows, first_number
@@ -160,9 +160,8 @@ class Retriever:
         """The lines that answer, best first."""
         best = to_read(query.questions, [h for h in best if _nearness(h, query) >= ABOUT])
         near = {hit.id: corpus.near(hit) for hit in best}
-        return self._computed(
-            lambda: answering(query.questions, best, near, self.judge, self.embedder, PUBLIC_LEAST)
-        )
+        reader = LineReader(self.judge, self.embedder)
+        return self._computed(lambda: reader.answering(query.questions, best, near, PUBLIC_LEAST))
 
     def _passages(self, corpus: Corpus, message: str, top_k: int) -> list[Hit]:
         """Passages of a few hundred tokens that answer a message, best first."""

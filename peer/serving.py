@@ -12,7 +12,7 @@ from dragon.errors import DragonError, InvalidRequestError
 from dragon.inference import scoring
 from dragon.inference.adjustment import Adjustment
 from dragon.inference.backends.backend import WHOLE_ANSWERS, require_full
-from dragon.inference.decoder import Decoder
+from dragon.inference.decoder import Decoder, Decoding
 from dragon.inference.distribution import full_of
 from dragon.inference.estimates import Pace
 from dragon.inference.rows import Row
@@ -87,13 +87,8 @@ class CloudRun(Run[Message]):
             adjustment = await asyncio.to_thread(
                 Adjustment.asked, asked.sampling, asked.conversation, self._tokenizer
             )
-            self.open(
-                found.rows,
-                asked.conversation,
-                found.rescoring,
-                adjustment,
-                detailed=asked.details,
-            )
+            decoding = Decoding(found.rescoring, adjustment, detailed=asked.details)
+            self.open(found.rows, asked.conversation, decoding)
             async for message in self:
                 yield message
         finally:
@@ -209,14 +204,9 @@ class CloudScoring:
         asked, engine = self._asked, self._shared.engine
         require_full(engine.model, "scoring a text", "leave out echo or logprobs")
         found = await self._shared.retriever.find(asked, asked.prompt, asked.max_tokens)
-        decoder = engine.open(
-            found.rows,
-            asked.conversation,
-            found.rescoring,
-            Adjustment.asked(asked.sampling, asked.conversation, self._shared.tokenizer),
-            detailed=True,
-            limit=len(asked.text),
-        )
+        adjustment = Adjustment.asked(asked.sampling, asked.conversation, self._shared.tokenizer)
+        decoding = Decoding(found.rescoring, adjustment, detailed=True)
+        decoder = engine.open(found.rows, asked.conversation, decoding, limit=len(asked.text))
         try:
             decoder.require(len(asked.text))
             await asyncio.wrap_future(decoder.prefilled)

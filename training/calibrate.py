@@ -52,6 +52,7 @@ def asked(
     texts: Sequence[Text], judge: Judge, embedder: Embedder, each: int, rng: random.Random
 ) -> Iterator[Asked]:
     """At most `each` questions a text that it answers, and half as many that it does not."""
+    reader = find.LineReader(judge, embedder)
     for text in texts:
         lines = text.lines()
         vectors = embedder.embed([embedded_text(line.text, line.context) for line in lines])
@@ -64,7 +65,7 @@ def asked(
         for question, answer in [*chosen, *((question, "") for question in near)]:
             vector = embedder.embed([question])
             best = find.to_read([question], find.ranked([question], vector, hits))
-            read = find.judged(question, best, {hit.id: hits for hit in best}, judge, embedder)
+            read = reader.judged(question, best, {hit.id: hits for hit in best})
             right = [bool(answer) and same(each.line.text, answer) for each in read]
             yield Asked(read, right, bool(answer))
 

@@ -28,7 +28,15 @@ from app.documents.texts import paragraph_at, text_of, title_of, whole_end
 from app.storage.tables import Chunk, Document
 from dragon.errors import InvalidRequestError
 from dragon.retrieval.embedder import TextEmbedder
-from dragon.retrieval.find import CANDIDATES, Thread, answering, distinct, embedded, ranked, to_read
+from dragon.retrieval.find import (
+    CANDIDATES,
+    LineReader,
+    Thread,
+    distinct,
+    embedded,
+    ranked,
+    to_read,
+)
 from dragon.retrieval.judge import TextJudge
 from dragon.retrieval.lexical import coverage, fused, match_expression
 from dragon.retrieval.names import spellings
@@ -101,8 +109,9 @@ class Finder:
             read = [*beside.values(), *(hit for hit in read if hit.id not in beside)]
             thread = Thread(scope.follows.asked, beside.keys())
         near = await to_the_end(self.near(read))
+        reader = LineReader(self.judge, self.embedder)
         found = await self.run_urgent(
-            lambda: answering(asked.questions, read, near, self.judge, self.embedder, thread=thread)
+            lambda: reader.answering(asked.questions, read, near, thread=thread)
         )
         return _amended(asked.text, found, near)
 

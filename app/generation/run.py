@@ -11,7 +11,7 @@ from app.generation.answer import Answer
 from app.generation.events import Detailed, Event, GenerationRequest
 from app.generation.plan import Plan, Retrieved
 from dragon.inference.adjustment import Adjustment
-from dragon.inference.decoder import Decoder
+from dragon.inference.decoder import Decoder, Decoding
 from dragon.inference.engine import Engine
 from dragon.inference.estimates import Pace
 from dragon.inference.run import Run
@@ -92,14 +92,14 @@ class DeviceRun(Run[Event]):
         The sources are reported before the prefill. Raises `ContextLengthError` if not a single
         token fits, `InvalidRequestError` for sampling parameters that contradict each other.
         """
-        decoder = self.open(
-            retrieved.rows,
-            self._request.conversation,
+        request = self._request
+        decoding = Decoding(
             retrieved.rescoring,
-            Adjustment.asked(self._request.sampling, self._request.conversation, self._tokenizer),
+            Adjustment.asked(request.sampling, request.conversation, self._tokenizer),
             detailed=self.answer.details is not None,
             referred=self._budget is not None,
         )
+        decoder = self.open(retrieved.rows, request.conversation, decoding)
         limits = self.session.limits
         self.session.limits = replace(limits, tokens=min(limits.tokens, decoder.horizon))
         self._items.put_nowait(self.answer.take_own(retrieved.found()))

@@ -21,7 +21,7 @@ from app.peer_link.refusals import Refusal
 from dragon.errors import FrameError, LinkError
 from dragon.inference import scoring
 from dragon.inference.adjustment import Adjustment
-from dragon.inference.decoder import Decoder
+from dragon.inference.decoder import Decoder, Decoding
 from dragon.inference.engine import Engine
 from dragon.inference.rows import Row
 from dragon.inference.scoring import CloudScore, Scored
@@ -104,14 +104,9 @@ class Scorer:
         peer = None
         if self.link is not None and self.link.connected:
             peer = _PeerScores(self.link, answer, asked, self.engine.model.vocab_size)
-        decoder = self.engine.open(
-            rows,
-            asked.conversation,
-            rescoring,
-            Adjustment.asked(asked.sampling, asked.conversation, self.tokenizer),
-            detailed=True,
-            limit=len(asked.text),
-        )
+        adjustment = Adjustment.asked(asked.sampling, asked.conversation, self.tokenizer)
+        decoding = Decoding(rescoring, adjustment, detailed=True)
+        decoder = self.engine.open(rows, asked.conversation, decoding, limit=len(asked.text))
         try:
             decoder.require(len(asked.text))
             await asyncio.wrap_future(decoder.prefilled)

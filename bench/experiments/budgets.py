@@ -30,7 +30,7 @@ from bench.experiments.privacy import log_p, unbounded
 from bench.lib import report, wikitext
 from bench.lib.wikitext import Corpus, Passage, Window
 from dragon.inference.backends.torch.model import LanguageModel
-from dragon.inference.decoder import Decoder, step
+from dragon.inference.decoder import Decoder, Decoding, step
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Tokenizer
 from dragon.protocol.messages import Work
@@ -68,7 +68,7 @@ class Predictor:
                 for each in passages
             ]
 
-        device = Decoder(model, [*rows(own), bare], window.query, referred=True)
+        device = Decoder(model, [*rows(own), bare], window.query, Decoding(referred=True))
         cloud = Decoder(model, rows(public), window.query)
         self._pairs = list(
             zip(self._forced(model, device), self._forced(model, cloud), strict=True)

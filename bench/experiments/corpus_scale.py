@@ -40,7 +40,7 @@ from dragon.retrieval.chunking import embedded_text, sentences
 from dragon.retrieval.embedder import Embedder, Passage
 from dragon.retrieval.index import Vectors
 from harness.memory import resident
-from peer.corpus.builder import build
+from peer.corpus.builder import Sharding, build
 from peer.corpus.shard import INDEX
 from peer.corpus.store import Corpus
 from peer.corpus.versions import MANIFEST, Manifest
@@ -145,7 +145,9 @@ def built(source: Path, out: Path, centres: Path) -> dict[str, Any]:
     """Build a corpus with an index; seconds and megabytes."""
     before, began = resident(os.getpid()), time.perf_counter()
     with Progress(disable=True) as progress:
-        manifest = build(source, out, StandIn(centres), flat_up_to=10_000, progress=progress)
+        manifest = build(
+            source, out, StandIn(centres), Sharding(flat_up_to=10_000), progress=progress
+        )
         seconds = time.perf_counter() - began
         *_, indexing = progress.tasks
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

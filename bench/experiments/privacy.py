@@ -30,7 +30,7 @@ from scipy.stats import beta
 
 from bench.lib import report
 from dragon.inference.backends.torch.model import LanguageModel
-from dragon.inference.decoder import Decoder, step
+from dragon.inference.decoder import Decoder, Decoding, step
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.protocol.messages import Work
@@ -74,7 +74,7 @@ class Writer:
         bare = Row(tuple(tokenizer.bare_row()), -math.inf)
         note = document_row(tokenizer, text, "note", raw=False)
         self._sides = (
-            Decoder(model, [note, bare], conversation, referred=True),
+            Decoder(model, [note, bare], conversation, Decoding(referred=True)),
             Decoder(model, [replace(bare, relevance=0.0)], conversation),
         )
         for side in self._sides:

@@ -12,7 +12,7 @@ from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.protocol.messages import Work
 from dragon.retrieval.chunking import embedded_text, sentences
 from dragon.retrieval.embedder import TextEmbedder
-from dragon.retrieval.find import answering, ranked
+from dragon.retrieval.find import LineReader, ranked
 from dragon.retrieval.judge import TextJudge
 from dragon.retrieval.prompt_rows import document_rows
 from dragon.retrieval.query_parsing import Query
@@ -65,5 +65,6 @@ class Alone:
             for number, (piece, vector) in enumerate(zip(pieces, vectors, strict=True))
         ]
         best = ranked(query.questions, query.vectors, hits)
-        found = answering(query.questions, best, {hit.id: hits for hit in best}, judge, embedder)
+        reader = LineReader(judge, embedder)
+        found = reader.answering(query.questions, best, {hit.id: hits for hit in best})
         return [Passage(hit.text, hit.score) for hit in found[:count]]

@@ -120,36 +120,20 @@ class ModelChoice(BaseModel):
 
             key = self.model_key.get_secret_value() if self.model_key else None
             return tokenizer, ModelServer(self.model, tokenizer, key=key, name=self.model_name)
-        return tokenizer, load_model(
-            self.model,
-            tokenizer.vocab_size,
-            dtype=self.dtype,
-            device=self.torch_device,
-            threads=self.threads,
-            adapter=self.adapter,
-            exact=self.exact,
+        size = tokenizer.vocab_size
+        # Imported late: a process with a .gguf does not need transformers' models, nor the reverse.
+        if self.model.endswith(".gguf"):
+            from dragon.inference.backends.llama_cpp.model import LlamaCpp
+
+            return tokenizer, LlamaCpp(
+                Path(self.model),
+                size,
+                threads=self.threads,
+                adapter=self.adapter,
+                exact=self.exact,
+            )
+        from dragon.inference.backends.torch.model import LanguageModel
+
+        return tokenizer, LanguageModel.load(
+            self.model, size, dtype=self.dtype, device=self.torch_device
         )
-
-
-def load_model(
-    path: str | Path,
-    vocab_size: int,
-    *,
-    dtype: str,
-    device: str,
-    threads: int,
-    adapter: Path | None = None,
-    exact: bool = False,
-) -> Backend:
-    """The model at `path`: a `.gguf` file, else a directory or a hub name for torch.
-
-    Raises `ConfigurationError` if it cannot be loaded.
-    """
-    # Imported late: a process with a .gguf does not need transformers' models, nor the reverse.
-    if str(path).endswith(".gguf"):
-        from dragon.inference.backends.llama_cpp.model import LlamaCpp
-
-        return LlamaCpp(Path(path), vocab_size, threads=threads, adapter=adapter, exact=exact)
-    from dragon.inference.backends.torch.model import LanguageModel
-
-    return LanguageModel.load(path, vocab_size, dtype=dtype, device=device)

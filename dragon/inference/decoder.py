@@ -34,15 +34,36 @@ class CutStatistics:
     tv: float = 0.0
 
 
+@dataclass(frozen=True)
+class Decoding:
+    """How the rows of a side become its distributions; by default by the model alone.
+
+    `rescoring` and `adjustment` change relevance and logits along the text. If `detailed`,
+    distributions come with the full ones they were cut from; if `referred`, with those of the last
+    row, which is not mixed in unless it is the only one. If `adapted`, the model's adapter is used.
+    """
+
+    rescoring: Rescoring | None = None
+    adjustment: Adjustment | None = None
+    detailed: bool = False
+    referred: bool = False
+    adapted: bool = True
+
+    def __post_init__(self) -> None:
+        assert not (self.detailed and self.referred)
+
+
+BY_MODEL = Decoding()
+
+
 class Decoder:
     """Rows in slots, all holding the same conversation and the same generated tokens.
 
     Made on any thread; `acquire`, `prefill` and `release` belong to the engine's. The text after
     the conversation is addressed from 0: the first generated token is token 0. `prefilled`
     completes once steps can run, or holds the error that prevents it. It takes room for `limit`
-    tokens, by default for the whole context; `horizon` is how many can be run. If `detailed`, its
-    distributions come with the full ones they were cut from; if `referred`, with those of the last
-    row, which is not mixed in unless it is the only one. If `adapted`, the model's adapter is used.
+    tokens, by default for the whole context; `horizon` is how many can be run. Documents' keys and
+    values are kept in `store`.
 
     Raises `ContextLengthError` if the longest row leaves no room for a token.
     """
@@ -52,25 +73,17 @@ class Decoder:
         model: Backend,
         rows: Sequence[Row],
         conversation: Sequence[int],
-        rescoring: Rescoring | None = None,
-        store: KVStore | None = None,
-        adjustment: Adjustment | None = None,
+        decoding: Decoding = BY_MODEL,
         *,
-        detailed: bool = False,
-        referred: bool = False,
-        adapted: bool = True,
+        store: KVStore | None = None,
         limit: int | None = None,
     ) -> None:
-        assert not (detailed and referred)
         assert rows, "a side takes part with one row at least"
         self._model = model
         self._store = store
-        self._adjustment = adjustment
-        self._detailed = detailed
-        self._referred = referred
-        self._adapted = adapted
+        self._decoding = decoding
         # An answer held to a grammar is no quote.
-        free = adjustment is not None and adjustment.held
+        free = decoding.adjustment is not None and decoding.adjustment.held
         self._quoting = Quoting([() if free else row.quotes for row in rows], model.ends)
         self._rows = tuple(rows)
         self._conversation = tuple(conversation)
@@ -92,7 +105,7 @@ class Decoder:
         if limit is not None:
             self.horizon = min(self.horizon, BLOCK * blocks_of(longest + limit + 1) - longest)
         self.positions = longest + self.horizon
-        self.weighting = Weighting([row.relevance for row in rows], rescoring)
+        self.weighting = Weighting([row.relevance for row in rows], decoding.rescoring)
         self.weights = self.weighting.first.rows  # from the question alone
         self.slots: list[int] = []
         self.prefilled: Future[None] = Future()
@@ -117,7 +130,7 @@ class Decoder:
         """Acquire slots with room for everything that may be written; False if there are none."""
         slots = self._model.cache.acquire(len(self._rows), self.positions)
         self.slots = slots or []
-        self._model.begin(self.slots, adapted=self._adapted)
+        self._model.begin(self.slots, adapted=self._decoding.adapted)
         return slots is not None
 
     def release(self) -> None:
@@ -173,9 +186,9 @@ class Decoder:
         return fed
 
     def _adjusted(self, logits: torch.Tensor, position: int) -> torch.Tensor:
-        if self._adjustment is None:
+        if self._decoding.adjustment is None:
             return logits
-        return self._adjustment.of(logits, self.weighting.text(position))
+        return self._decoding.adjustment.of(logits, self.weighting.text(position))
 
     def mix(self, logits: torch.Tensor, position: int) -> Side:
         """p^s at a position, from adjusted logits float32 [rows, V], weighted by relevance."""
@@ -194,9 +207,9 @@ class Decoder:
         self.statistics.count += 1
         self.statistics.mass += result.mass
         self.statistics.tv += result.tv
-        if self._referred:
+        if self._decoding.referred:
             return ReferredSide(result.wire, weights.log_h, _cut(probabilities[-1], named).wire)
-        if not self._detailed:
+        if not self._decoding.detailed:
             return Side(result.wire, weights.log_h)
         full = FullDistribution.of(whole, weights.rows)
         return DetailedSide(result.wire, weights.log_h, full)

@@ -26,14 +26,12 @@ from dragon.errors import (
     OverloadedError,
     PreemptedError,
 )
-from dragon.inference.adjustment import Adjustment
 from dragon.inference.backends.backend import PIECE, Backend
-from dragon.inference.decoder import Decoder, forward
+from dragon.inference.decoder import BY_MODEL, Decoder, Decoding, forward
 from dragon.inference.fairness import NOBODY, Caller, SharedQueue, TurnLength, shared
 from dragon.inference.jobs import Inbox, Job, Outcome, Post, Step, StepResult, deliver, directly
 from dragon.inference.kv_store import KVStore
 from dragon.inference.rows import Row
-from dragon.inference.weighting import Rescoring
 from dragon.localizable import localizable
 from dragon.protocol.messages import Work
 
@@ -93,32 +91,16 @@ class Engine:
         self,
         rows: Sequence[Row],
         conversation: Sequence[int],
-        rescoring: Rescoring | None = None,
-        adjustment: Adjustment | None = None,
+        decoding: Decoding = BY_MODEL,
         *,
-        detailed: bool = False,
-        referred: bool = False,
-        adapted: bool = True,
         limit: int | None = None,
     ) -> Decoder:
         """Open a decoder of at most `limit` tokens; its future `prefilled` says when it can run.
 
-        It runs with the model's adapter if there is one and `adapted` is set. It waits for slots
-        and for room in them. Raises `ContextLengthError` at once if they can never suffice, and
-        `OverloadedError` if too many decoders wait already.
+        It waits for slots and for room in them. Raises `ContextLengthError` at once if they can
+        never suffice, and `OverloadedError` if too many decoders wait already.
         """
-        decoder = Decoder(
-            self.model,
-            rows,
-            conversation,
-            rescoring,
-            self.store,
-            adjustment,
-            detailed=detailed,
-            referred=referred,
-            adapted=adapted,
-            limit=limit,
-        )
+        decoder = Decoder(self.model, rows, conversation, decoding, store=self.store, limit=limit)
         if len(rows) > self.model.cache.rows(decoder.positions):
             raise ContextLengthError(
                 localizable(

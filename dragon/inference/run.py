@@ -13,13 +13,11 @@ from collections.abc import Callable, Sequence
 from typing import Generic, ParamSpec, Self, TypeVar
 
 from dragon.errors import DragonError
-from dragon.inference.adjustment import Adjustment
-from dragon.inference.decoder import Decoder
+from dragon.inference.decoder import Decoder, Decoding
 from dragon.inference.engine import Engine
 from dragon.inference.estimates import Pace
 from dragon.inference.jobs import Outcome, Step, StepResult
 from dragon.inference.rows import Row
-from dragon.inference.weighting import Rescoring
 from dragon.protocol.messages import SessionMessage
 from dragon.protocol.session import Session
 from dragon.protocol.state import Settled
@@ -59,31 +57,13 @@ class Run(ABC, Generic[Item]):
             raise item
         return item
 
-    def open(
-        self,
-        rows: Sequence[Row],
-        conversation: Sequence[int],
-        rescoring: Rescoring | None,
-        adjustment: Adjustment | None,
-        *,
-        detailed: bool,
-        referred: bool = False,
-        adapted: bool = True,
-    ) -> Decoder:
+    def open(self, rows: Sequence[Row], conversation: Sequence[int], decoding: Decoding) -> Decoder:
         """Have the engine prefill these rows; decoding begins when it is done.
 
         Raises `ContextLengthError` and `OverloadedError` as `Engine.open` does.
         """
-        self._decoder = decoder = self._engine.open(
-            rows,
-            conversation,
-            rescoring,
-            adjustment,
-            detailed=detailed,
-            referred=referred,
-            adapted=adapted,
-            limit=self.session.limits.tokens,
-        )
+        limit = self.session.limits.tokens
+        self._decoder = decoder = self._engine.open(rows, conversation, decoding, limit=limit)
         asyncio.wrap_future(decoder.prefilled).add_done_callback(self._take_prefill)
         return decoder
 

@@ -86,7 +86,7 @@ def embedded(hits: Sequence[H], embedder: TextEmbedder) -> list[H]:
 
 
 @dataclass(frozen=True)
-class Read(Generic[H]):
+class JudgedLine(Generic[H]):
     """A line that was judged for a question.
 
     `logit` is the judge's, `shared` the share of the question's words in the line, and `cosine`
@@ -104,44 +104,6 @@ class Read(Generic[H]):
         return log_odds(self.logit, self.shared, self.cosine)
 
 
-def judged(
-    question: str,
-    best: Sequence[H],
-    near: Mapping[int, Sequence[H]],
-    judge: TextJudge,
-    embedder: TextEmbedder,
-) -> list[Read[H]]:
-    """The lines of and around the candidates, judged for a question.
-
-    `near` are the lines around each candidate, in order, itself among them. A passage about another
-    day, ticket or room than the one named would seem to answer: it is excluded.
-    """
-    passages = around(best, near, READ, TO_JUDGE)
-    read = [_headed(lines, near[hit.id]) for hit, lines in passages]
-    found = [
-        (replace(line, about=hit.about), float(logit))
-        for (hit, lines), logits in zip(passages, judge.logits(question, read), strict=True)
-        for line, logit in zip(lines, logits, strict=True)
-    ]
-    headings = {line.id: heading(line, near[hit.id]) for hit, lines in passages for line in lines}
-    likely = meeting(question, found, lambda each: _texts(each[0]))
-    highest = max((logit for _, logit in likely), default=0.0)
-    likely = [(line, logit) for line, logit in likely if logit >= highest - FAR]
-    # Embed each separately: a search's vectors may have been pooled among other lines.
-    lines = embedded([line for line, _ in likely], embedder) if likely else []
-    (vector,) = embedder.embed([question])
-    return [
-        Read(
-            replace(line, context=headings[line.id]),
-            logit,
-            coverage(question, _seen(line)),
-            float(each.vector @ vector),
-        )
-        for (line, logit), each in zip(likely, lines, strict=True)
-        if each.vector is not None
-    ]
-
-
 @dataclass(frozen=True)
 class Thread:
     """Where a conversation is.
@@ -154,59 +116,100 @@ class Thread:
     beside: Collection[int]
 
 
-def answering(
-    questions: Sequence[str],
-    best: Sequence[H],
-    near: Mapping[int, Sequence[H]],
-    judge: TextJudge,
-    embedder: TextEmbedder,
-    least: float = LEAST,
-    *,
-    thread: Thread | None = None,
-) -> list[H]:
-    """The lines that answer one of several questions, best first.
+@dataclass(frozen=True)
+class LineReader:
+    """Reads lines for a question, with the judge and the embedder that relevance was fitted to."""
 
-    A line needs `least` log-odds, and must not be much less likely than the likeliest. In a
-    `thread` the first question is also read as it was asked; the wording that a line answers better
-    counts. A line's score is the probability that it answers, its relevance the log-odds.
-    """
-    likely: dict[int, H] = {}
-    for question in questions if thread is None else questions[:1]:
-        wordings = [question] if thread is None else dict.fromkeys((question, thread.asked))
-        read: dict[int, tuple[float, H]] = {}
-        for wording in wordings:
-            for each in judged(wording, best, near, judge, embedder):
-                # What a wording leaves out may be found beside what was said.
-                leans = thread is not None and wording == thread.asked
-                beside = thread is not None and each.line.id in thread.beside
-                odds = each.odds + (AFTER if leans and beside else 0.0)
-                before = read.get(each.line.id)
-                if before is None or before[0] < odds:
-                    read[each.line.id] = odds, each.line
-        enough = least - NAMED if names(question) else least
-        enough = max(enough, max((odds for odds, _ in read.values()), default=enough) - BESIDE)
-        for odds, line in read.values():
-            value = probability(odds)
-            known = likely.get(line.id)
-            if odds >= enough and (known is None or known.score < value):
-                likely[line.id] = replace(line, score=value, relevance=relevance(value))
-    return sorted(likely.values(), key=lambda line: (-line.score, line.id))
+    judge: TextJudge
+    embedder: TextEmbedder
 
+    def judged(
+        self, question: str, best: Sequence[H], near: Mapping[int, Sequence[H]]
+    ) -> list[JudgedLine[H]]:
+        """The lines of and around the candidates, judged for a question.
 
-def best_odds(
-    question: str, lines: Sequence[Line], judge: TextJudge, embedder: TextEmbedder
-) -> float:
-    """The log-odds that the likeliest of a passage's lines answers a question."""
-    (logits,) = judge.logits(question, [lines])
-    asked, *vectors = embedder.embed(
-        [question, *(embedded_text(line.text, line.above) for line in lines)]
-    )
-    return max(
-        log_odds(
-            float(logit), coverage(question, f"{line.text} {line.above}"), float(vector @ asked)
+        `near` are the lines around each candidate, in order, itself among them. A passage about
+        another day, ticket or room than the one named would seem to answer: it is excluded.
+        """
+        passages = around(best, near, READ, TO_JUDGE)
+        read = [_headed(lines, near[hit.id]) for hit, lines in passages]
+        found = [
+            (replace(line, about=hit.about), float(logit))
+            for (hit, lines), logits in zip(
+                passages, self.judge.logits(question, read), strict=True
+            )
+            for line, logit in zip(lines, logits, strict=True)
+        ]
+        headings = {
+            line.id: heading(line, near[hit.id]) for hit, lines in passages for line in lines
+        }
+        likely = meeting(question, found, lambda each: _texts(each[0]))
+        highest = max((logit for _, logit in likely), default=0.0)
+        likely = [(line, logit) for line, logit in likely if logit >= highest - FAR]
+        # Embed each separately: a search's vectors may have been pooled among other lines.
+        lines = embedded([line for line, _ in likely], self.embedder) if likely else []
+        (vector,) = self.embedder.embed([question])
+        return [
+            JudgedLine(
+                replace(line, context=headings[line.id]),
+                logit,
+                coverage(question, _seen(line)),
+                float(each.vector @ vector),
+            )
+            for (line, logit), each in zip(likely, lines, strict=True)
+            if each.vector is not None
+        ]
+
+    def answering(
+        self,
+        questions: Sequence[str],
+        best: Sequence[H],
+        near: Mapping[int, Sequence[H]],
+        least: float = LEAST,
+        *,
+        thread: Thread | None = None,
+    ) -> list[H]:
+        """The lines that answer one of several questions, best first.
+
+        A line needs `least` log-odds, and must not be much less likely than the likeliest. In a
+        `thread` the first question is also read as it was asked; the wording that a line answers
+        better counts. A line's score is the probability that it answers, its relevance the
+        log-odds.
+        """
+        likely: dict[int, H] = {}
+        for question in questions if thread is None else questions[:1]:
+            wordings = [question] if thread is None else dict.fromkeys((question, thread.asked))
+            read: dict[int, tuple[float, H]] = {}
+            for wording in wordings:
+                for each in self.judged(wording, best, near):
+                    # What a wording leaves out may be found beside what was said.
+                    leans = thread is not None and wording == thread.asked
+                    beside = thread is not None and each.line.id in thread.beside
+                    odds = each.odds + (AFTER if leans and beside else 0.0)
+                    before = read.get(each.line.id)
+                    if before is None or before[0] < odds:
+                        read[each.line.id] = odds, each.line
+            enough = least - NAMED if names(question) else least
+            enough = max(enough, max((odds for odds, _ in read.values()), default=enough) - BESIDE)
+            for odds, line in read.values():
+                value = probability(odds)
+                known = likely.get(line.id)
+                if odds >= enough and (known is None or known.score < value):
+                    likely[line.id] = replace(line, score=value, relevance=relevance(value))
+        return sorted(likely.values(), key=lambda line: (-line.score, line.id))
+
+    def best_odds(self, question: str, lines: Sequence[Line]) -> float:
+        """The log-odds that the likeliest of a passage's lines answers a question."""
+        (logits,) = self.judge.logits(question, [lines])
+        asked, *vectors = self.embedder.embed(
+            [question, *(embedded_text(line.text, line.above) for line in lines)]
         )
-        for line, logit, vector in zip(lines, logits, vectors, strict=True)
-    )
+        return max(
+            log_odds(
+                float(logit), coverage(question, f"{line.text} {line.above}"), float(vector @ asked)
+            )
+            for line, logit, vector in zip(lines, logits, vectors, strict=True)
+        )
 
 
 def _headed(lines: Sequence[H], near: Sequence[H]) -> list[Line]:

@@ -82,47 +82,80 @@ class _State:
 _JSON = TypeAdapter(_State)
 
 
+@dataclass(frozen=True)
+class Sharding:
+    """Documents are distributed over `shards` by a hash of their ids.
+
+    A shard of more than `flat_up_to` passages gets an index of their vectors.
+    """
+
+    shards: int = 1
+    flat_up_to: int = FLAT_UP_TO
+
+
 def build(
     source: Path,
     out: Path,
     embedder: TextEmbedder,
+    sharding: Sharding = Sharding(),
     *,
-    shards: int = 1,
-    flat_up_to: int = FLAT_UP_TO,
-    append: bool = False,
     workers: Workers | None = None,
     progress: Progress | None = None,
 ) -> Manifest:
     """Build a version of the corpus at `out`, and make it the one served.
 
     `source` is a file (see peer.corpus.passage_reader); every sentence of a text becomes a passage.
-    Documents are distributed over the shards by a hash of their ids; a shard of more than
-    `flat_up_to` passages gets an index of their vectors. With `append` the new version also
-    contains the one served, and is sharded like it. `workers` compute the vectors if given, else
-    `embedder`.
+    `workers` compute the vectors if given, else `embedder`.
 
     After a failure the corpus is as it was, and the same build resumes where it stopped. Raises
     ConfigurationError if `source` is missing or `out` is not a corpus, DocumentError with a line
     number if the source is malformed, StorageError if the disk is full.
     """
+    return _build(source, out, embedder, sharding, workers, progress)
+
+
+def append(
+    source: Path,
+    out: Path,
+    embedder: TextEmbedder,
+    *,
+    workers: Workers | None = None,
+    progress: Progress | None = None,
+) -> Manifest:
+    """As `build`, but the new version also contains the one served, and is sharded like it."""
+    return _build(source, out, embedder, None, workers, progress)
+
+
+def _build(
+    source: Path,
+    out: Path,
+    embedder: TextEmbedder,
+    sharding: Sharding | None,
+    workers: Workers | None,
+    progress: Progress | None,
+) -> Manifest:
+    """Build a version, of the source alone or, without `sharding`, on top of the one served."""
     if not source.is_file():
         raise ConfigurationError(f"There is no file {source}.")
     progress = progress or Progress(disable=True)
     documents = _count(source, progress)
     versions = Versions(out)
-    base = _opened(out, embedder) if append else None
+    base = _opened(out, embedder) if sharding is None else None
     before = base.info() if base else None
     if before is not None:
-        shards, flat_up_to = before.shards, before.flat_up_to
+        sharding = Sharding(before.shards, before.flat_up_to)
+    assert sharding is not None
     made_from = SourceFile(source.name, digest_of(source), documents)
-    plan = _Plan(FORM, made_from, embedder.fingerprint, shards, base.version if base else "")
+    plan = _Plan(
+        FORM, made_from, embedder.fingerprint, sharding.shards, base.version if base else ""
+    )
     with versions.building() as directory, _room(out):
         try:
             state = _begun(directory, plan, base, versions)
             with _writers(directory, plan, embedder.dim) as writers:
                 embedded = workers.embedded if workers else _alone(source, embedder)
                 state = _fill(source, directory, state, writers, embedded, progress)
-                passages, words = _finish(state, writers, flat_up_to, progress)
+                passages, words = _finish(state, writers, sharding.flat_up_to, progress)
         except DocumentError:
             versions.discard()
             raise
@@ -133,8 +166,8 @@ def build(
             words=words,
             dimension=embedder.dim,
             embedder=embedder.fingerprint,
-            shards=shards,
-            flat_up_to=flat_up_to,
+            shards=sharding.shards,
+            flat_up_to=sharding.flat_up_to,
             sources=(*(before.sources if before else ()), made_from),
             built=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             files=_described(directory),

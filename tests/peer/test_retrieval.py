@@ -19,7 +19,7 @@ from dragon.retrieval.answers import Answers
 from dragon.retrieval.prompt_rows import NOTHING_FOUND
 from dragon.retrieval.relevance import BARE_RELEVANCE
 from harness.models import SMALL_MODEL
-from peer.corpus.builder import build
+from peer.corpus.builder import Sharding, build
 from peer.corpus.far import FarCorpus, ShardError
 from peer.corpus.shard import Shard
 from peer.corpus.store import Corpus, shard_name
@@ -152,7 +152,7 @@ async def test_a_corpus_elsewhere_is_waited_for_beside_the_engine(
     retriever.answers = answers
     asked = asking("Who invented Velcro?")
     at_hand = await retriever.find(asked, 20, 40)
-    build(tmp_path / "source.tsv", tmp_path / "far", embedder(), shards=2)
+    build(tmp_path / "source.tsv", tmp_path / "far", embedder(), Sharding(2))
 
     def slow(number: int, _: str) -> None:
         """One shard is down; the other answers once the engine has done something else."""

@@ -11,7 +11,7 @@ import torch
 from dragon.errors import InvalidRequestError
 from dragon.inference.adjustment import Adjustment
 from dragon.inference.backends.torch.model import LanguageModel
-from dragon.inference.decoder import Decoder, step
+from dragon.inference.decoder import Decoder, Decoding, step
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Tokenizer
 from dragon.protocol.messages import Work
@@ -62,9 +62,8 @@ def slowly(model: LanguageModel, sampling: Sampling, text: list[int]) -> Side:
 
 
 def test_steps_rollbacks_and_catch_up_equal_the_formula(model: LanguageModel) -> None:
-    decoder = Decoder(
-        model, ROWS, CONVERSATION, adjustment=Adjustment(SAMPLING, CONVERSATION, ENDS)
-    )
+    decoding = Decoding(adjustment=Adjustment(SAMPLING, CONVERSATION, ENDS))
+    decoder = Decoder(model, ROWS, CONVERSATION, decoding)
     assert decoder.acquire()
     decoder.prefill()
     text: list[int] = []

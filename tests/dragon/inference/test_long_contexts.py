@@ -14,9 +14,10 @@ from unittest.mock import patch
 import pytest
 
 from dragon.errors import ContextLengthError, PreemptedError
+from dragon.inference.backends.llama_cpp.model import LlamaCpp
 from dragon.inference.backends.slots import BLOCK, MAX_CONTEXT
 from dragon.inference.backends.torch import model as torch_model
-from dragon.inference.choice import load_model
+from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder
 from dragon.inference.engine import Engine
 from dragon.inference.jobs import Outcome, StepResult
@@ -42,11 +43,12 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(params=["torch", "llama.cpp"])
 def engine(directory: Path, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
-    path = directory
     if request.param == "llama.cpp":
         path = tmp_path / "long.gguf"
         gguf_file.write(directory, path)
-    running = Engine(load_model(path, tiny.VOCABULARY, dtype="float32", device="cpu", threads=1))
+        running = Engine(LlamaCpp(path, tiny.VOCABULARY, threads=1))
+    else:
+        running = Engine(LanguageModel.load(directory, tiny.VOCABULARY))
     yield running
     running.stop()
 
@@ -98,7 +100,7 @@ def test_what_can_never_fit_is_refused(engine: Engine) -> None:
 def small(directory: Path) -> Iterator[Engine]:
     """An engine with room for two answers of full length."""
     with patch.object(torch_model, "_CACHE_BYTES", 0):
-        model = load_model(directory, tiny.VOCABULARY, dtype="float32", device="cpu", threads=1)
+        model = LanguageModel.load(directory, tiny.VOCABULARY)
     running = Engine(model)
     yield running
     running.stop()

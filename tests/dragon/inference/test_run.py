@@ -10,7 +10,7 @@ import pytest
 
 from dragon.errors import ContextLengthError, DragonError
 from dragon.inference.backends.torch.model import LanguageModel
-from dragon.inference.decoder import Decoder
+from dragon.inference.decoder import BY_MODEL, Decoder
 from dragon.inference.engine import Engine
 from dragon.inference.estimates import DecodeDelay, LinkMeter, Pace
 from dragon.inference.rows import Row
@@ -37,7 +37,7 @@ class Recorded(Run[str | SessionMessage | list[int]]):
         super().__init__(session_of(start, role, pace, joint=joint), engine, pace)
 
     def start(self, relevance: float = 0.0, conversation: tuple[int, ...] = CONVERSATION) -> None:
-        self.open([Row((7, 8), relevance)], conversation, None, None, detailed=False)
+        self.open([Row((7, 8), relevance)], conversation, BY_MODEL)
 
     def _begin(self, decoder: Decoder) -> None:
         self._items.put_nowait("begun")

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from dragon.inference.backends.torch.model import LanguageModel
-from dragon.inference.decoder import Decoder, step
+from dragon.inference.decoder import Decoder, Decoding, step
 from dragon.inference.rows import Row
 from dragon.inference.weighting import Rescoring, Weighting
 from dragon.protocol.messages import Limits, Work
@@ -68,7 +68,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
 
 
 def prefilled(model: LanguageModel, rescoring: Rescoring | None) -> Decoder:
-    decoder = Decoder(model, ROWS, CONVERSATION, rescoring)
+    decoder = Decoder(model, ROWS, CONVERSATION, Decoding(rescoring))
     assert decoder.acquire()
     decoder.prefill()
     return decoder

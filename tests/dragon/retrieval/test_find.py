@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dragon.retrieval.find import Thread, answering, ranked
-from dragon.retrieval.judge import Line, Logits
+from dragon.retrieval.find import LineReader, Thread, ranked
+from dragon.retrieval.judge import Line, Logits, TextJudge
 from dragon.retrieval.relevance import HIGHEST, Hit, relevance
 from tests.samples import embedder, hits
 
@@ -36,12 +36,20 @@ def numbered(*texts: str) -> list[Hit]:
     return [Hit(n, "d", "t", text, 0.0, 0.0) for n, text in enumerate(texts)]
 
 
+def answering(
+    questions: Sequence[str],
+    best: Sequence[Hit],
+    near: Mapping[int, Sequence[Hit]],
+    judge: TextJudge,
+    thread: Thread | None = None,
+) -> list[Hit]:
+    return LineReader(judge, embedder()).answering(questions, best, near, thread=thread)
+
+
 def test_a_line_beside_a_candidate_may_answer() -> None:
     lines = numbered("The boiler is in the cellar.", "It was serviced in May.", "Ask Ana.")
     judge = Names("May")
-    (found,) = answering(
-        ["When was the boiler serviced?"], lines[:1], {0: lines}, judge, embedder()
-    )
+    (found,) = answering(["When was the boiler serviced?"], lines[:1], {0: lines}, judge)
     assert found.text == "It was serviced in May."
     assert found.relevance == relevance(found.score) <= HIGHEST
     assert [line.text for line in judge.read[0]] == [line.text for line in lines]
@@ -54,14 +62,14 @@ def test_a_heading_is_read_where_it_changes() -> None:
         Hit(2, "d", "t", "Press twice.", 0.0, 0.0, context="Stop"),
     ]
     judge = Names("twice")
-    answering(["How do I stop it?"], lines[:1], {0: lines}, judge, embedder())
+    answering(["How do I stop it?"], lines[:1], {0: lines}, judge)
     assert [line.above for line in judge.read[0]] == ["Start", "", "Stop"]
 
 
 def test_what_is_asked_about_a_code_is_answered_where_it_is_named() -> None:
     lines = numbered("E28: no gas.", "E41: no sensor.")
     near = {line.id: [line] for line in lines}
-    found = answering(["What does E41 mean?"], lines, near, Names("no"), embedder())
+    found = answering(["What does E41 mean?"], lines, near, Names("no"))
     assert [line.text for line in found] == ["E41: no sensor."]
 
 
@@ -69,8 +77,8 @@ def test_the_better_of_two_questions_counts() -> None:
     lines = numbered("The key is under the mat.", "The tent is in the attic.")
     near = {line.id: [line] for line in lines}
     asked = ["Where is the key?", "Where is the tent?"]
-    assert len(answering(asked, lines, near, Names("is"), embedder())) == 2
-    assert answering(asked, lines, near, Names("nowhere"), embedder()) == []
+    assert len(answering(asked, lines, near, Names("is"))) == 2
+    assert answering(asked, lines, near, Names("nowhere")) == []
 
 
 def test_candidates_are_ranked_by_the_question_that_they_fit_best() -> None:
@@ -101,10 +109,10 @@ def test_a_question_that_leans_is_answered_in_the_wording_that_fits() -> None:
     asked, alone = "And if it rains?", "What if the fair is bad?"
     judge = Scripted({(asked, rain.text): 4.0, (alone, rain.text): 1.0, (alone, fair.text): 2.0})
     thread = Thread(asked, {fair.id, rain.id, noise.id})
-    first, *_ = answering([alone], lines, near, judge, embedder(), thread=thread)
+    first, *_ = answering([alone], lines, near, judge, thread=thread)
     assert first.text == rain.text
     alone_fits = Scripted({(asked, rain.text): -4.0, (alone, rain.text): 4.0})
-    (first,) = answering([alone], lines, near, alone_fits, embedder(), thread=thread)
+    (first,) = answering([alone], lines, near, alone_fits, thread=thread)
     assert first.text == rain.text
 
 
@@ -113,9 +121,9 @@ def test_what_is_beside_what_was_said_helps_the_words_that_lean_alone() -> None:
     near = {line.id: [line] for line in lines}
     judge = Scripted({("Where?", line.text): 3.0 for line in lines})
     thread = Thread("Where?", {lines[1].id})
-    first, *_ = answering(["Where is it?"], lines, near, judge, embedder(), thread=thread)
+    first, *_ = answering(["Where is it?"], lines, near, judge, thread=thread)
     assert first.id == lines[1].id
     thread = Thread("And?", {lines[1].id})
     same = Scripted({("Where?", lines[0].text): 4.0, ("Where?", lines[1].text): 3.0})
-    first, *_ = answering(["Where?"], lines, near, same, embedder(), thread=thread)
+    first, *_ = answering(["Where?"], lines, near, same, thread=thread)
     assert first.id == lines[0].id

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from dragon.retrieval.find import answering, ranked
+from dragon.retrieval.find import LineReader, ranked
 from dragon.retrieval.query_parsing import Query, plain, questions_of
 from dragon.retrieval.relevance import Hit
 from tests.samples import embedder, hits, judge
@@ -117,4 +117,6 @@ def test_what_answers_no_question_asked_alone_takes_no_part(message: str) -> Non
 
 def found(query: Query, texts: Sequence[str]) -> list[Hit]:
     best = ranked(query.questions, query.vectors, hits([(text, "") for text in texts]))
-    return answering(query.questions, best, {hit.id: [hit] for hit in best}, judge(), embedder())
+    return LineReader(judge(), embedder()).answering(
+        query.questions, best, {hit.id: [hit] for hit in best}
+    )

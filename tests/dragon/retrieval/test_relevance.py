@@ -5,7 +5,7 @@ import math
 import pytest
 
 from dragon.retrieval import relevance as scale
-from dragon.retrieval.find import answering
+from dragon.retrieval.find import LineReader
 from dragon.retrieval.relevance import BARE_RELEVANCE, probability, relevance
 from tests.samples import embedder, hits, judge
 
@@ -39,7 +39,8 @@ def log_h(question: str, texts: tuple[str, ...]) -> float:
     """log of a side's summed relevance, as the engine takes it."""
     found = hits([(text, "") for text in texts])
     near = {hit.id: [hit] for hit in found}
-    nats = [hit.relevance for hit in answering([question], found, near, judge(), embedder())]
+    reader = LineReader(judge(), embedder())
+    nats = [hit.relevance for hit in reader.answering([question], found, near)]
     return math.log(sum(math.exp(each) for each in nats or [BARE_RELEVANCE]))
 
 

@@ -12,6 +12,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ from dragon.retrieval.index import Vectors
 from harness.faults.disk import small_disk
 from harness.services import DEMO_CORPUS
 from peer.corpus import builder as module
-from peer.corpus.builder import build
+from peer.corpus.builder import Sharding, append, build
 from peer.corpus.parts import Workers
 from peer.corpus.passage_reader import read_records
 from peer.corpus.store import Corpus
@@ -159,32 +160,32 @@ def test_an_older_version_stays_until_the_next_but_one(tmp_path: Path) -> None:
 def test_what_is_appended_is_as_if_built_at_once(tmp_path: Path) -> None:
     one, two = rows(tmp_path / "one", range(400)), rows(tmp_path / "two", range(400, 700))
     both = rows(tmp_path / "both", range(700))
-    choices = {"shards": 2, "flat_up_to": 500}
-    build(both, tmp_path / "whole", StandIn(), **choices)
-    build(one, tmp_path / "grown", StandIn(), **choices)
-    info = build(two, tmp_path / "grown", StandIn(), append=True)
+    sharding = Sharding(shards=2, flat_up_to=500)
+    build(both, tmp_path / "whole", StandIn(), sharding)
+    build(one, tmp_path / "grown", StandIn(), sharding)
+    info = append(two, tmp_path / "grown", StandIn())
     assert (info.documents, info.shards, info.flat_up_to) == (700, 2, 500)
     assert [each.name for each in info.sources] == ["one", "two"]
     assert files(tmp_path / "grown", "v2") == files(tmp_path / "whole", "v1")
     assert held(tmp_path / "grown", "v2") == held(tmp_path / "whole", "v1")
     with pytest.raises(DocumentError, match=r"Line \d+: the id '4\d\d' occurred before"):
-        build(two, tmp_path / "grown", StandIn(), append=True)
+        append(two, tmp_path / "grown", StandIn())
     assert not (tmp_path / "grown" / "building").exists()
     with pytest.raises(ConfigurationError, match="There is no corpus"):
-        build(two, tmp_path / "nowhere", StandIn(), append=True)
+        append(two, tmp_path / "nowhere", StandIn())
 
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from peer.corpus import builder, disk_index, shard_writer
+from peer.corpus import builder, disk_index, shard
 from tests.peer.corpus.sources import StandIn
 
 # A background job of a shell without job control inherits that Ctrl-C is ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 blow, target, left = getattr(signal, sys.argv[4]), sys.argv[3], int(sys.argv[5])
 owner, name = {
-    "add": (shard_writer.ShardWriter, "add"),
+    "add": (shard.ShardWriter, "add"),
     "state": (builder, "write_whole"),
     "index": (disk_index, "build"),
     "publish": (builder.Versions, "publish"),
@@ -200,8 +201,11 @@ def cut(*arguments):
 
 setattr(owner, name, cut)
 builder.PART = 100
-source, out, append = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[6] == "append"
-builder.build(source, out, StandIn(), shards=2, flat_up_to=300, append=append)
+source, out = Path(sys.argv[1]), Path(sys.argv[2])
+if sys.argv[6] == "append":
+    builder.append(source, out, StandIn())
+else:
+    builder.build(source, out, StandIn(), builder.Sharding(2, 300))
 """
 
 
@@ -220,14 +224,14 @@ def test_a_build_that_is_ended_goes_on_where_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, where: str, after: int, blow: str
 ) -> None:
     source, out, whole = rows(tmp_path / "source", range(500)), tmp_path / "out", tmp_path / "whole"
-    choices, version = {"shards": 2, "flat_up_to": 300}, "v1"
+    make, version = partial(build, sharding=Sharding(2, 300)), "v1"
     if how == "append":
         first = rows(tmp_path / "first", range(500, 520))
         for place in (out, whole):
-            build(first, place, StandIn(), **choices)
-        choices, version = {"append": True}, "v2"
+            make(first, place, StandIn())
+        make, version = append, "v2"
     monkeypatch.setattr(module, "PART", 100)
-    build(source, whole, StandIn(), **choices)
+    make(source, whole, StandIn())
     command = [sys.executable, "-c", KILLED, str(source), str(out), where, blow, str(after), how]
     ended = subprocess.run(command, check=False, capture_output=True)
     assert ended.returncode == -getattr(signal, blow), ended.stderr
@@ -237,7 +241,7 @@ def test_a_build_that_is_ended_goes_on_where_it_was(
         with pytest.raises(ConfigurationError, match=r"not whole yet\. Run the same"):
             Corpus.open(out)
     again = Counting()
-    build(source, out, again, **choices)
+    make(source, out, again)
     assert again.texts <= 800, "it began anew"
     assert files(out, version) == files(whole, version)
     assert held(out, version) == held(whole, version)
@@ -283,7 +287,7 @@ def test_two_builds_at_once_are_one_too_many(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system")
 def test_a_full_disk_is_told_and_the_build_goes_on(tmp_path: Path) -> None:
     source, whole = rows(tmp_path / "source", range(3000)), tmp_path / "whole"
-    build(source, whole, StandIn(), flat_up_to=300)
+    build(source, whole, StandIn(), Sharding(flat_up_to=300))
     needed = sum(file.bytes for file in Manifest.read(whole / "v1").files.values())
     with small_disk(tmp_path / "disk", 4 * needed):
         out, ballast = tmp_path / "disk" / "corpus", tmp_path / "disk" / "ballast"
@@ -291,14 +295,14 @@ def test_a_full_disk_is_told_and_the_build_goes_on(tmp_path: Path) -> None:
         for share in (3.9, 3.6, 3.3, 3.1, 2.9):
             ballast.write_bytes(bytes(int(share * needed)))
             try:
-                build(source, out, StandIn(), flat_up_to=300)
+                build(source, out, StandIn(), Sharding(flat_up_to=300))
             except StorageError as error:
                 refused.append(error.message)
         ballast.unlink()
         assert len(refused) >= 2
         assert all("is full. Make room and run the same command" in each for each in refused)
         if not (out / "current").exists():
-            build(source, out, StandIn(), flat_up_to=300)
+            build(source, out, StandIn(), Sharding(flat_up_to=300))
         Corpus.open(out).close()
         assert files(out, "v1") == files(whole, "v1")
         assert held(out, "v1") == held(whole, "v1")

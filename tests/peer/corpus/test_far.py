@@ -12,7 +12,7 @@ import pytest
 
 from dragon.errors import ConfigurationError
 from peer.corpus import far
-from peer.corpus.builder import build
+from peer.corpus.builder import Sharding, build
 from peer.corpus.far import FarCorpus, ShardError
 from peer.corpus.shard import Shard
 from peer.corpus.store import Corpus, shard_name, shard_of
@@ -51,7 +51,7 @@ def root(tmp_path: Path) -> Path:
     source = tmp_path / "source.tsv"
     texts = [f"{n}\tTitle {n}\tWord{n} is rare, and lake is not." for n in range(COUNT)]
     source.write_text("id\ttitle\ttext\n" + "\n".join(texts) + "\n")
-    build(source, tmp_path / "corpus", EMBEDDER, shards=SHARDS)
+    build(source, tmp_path / "corpus", EMBEDDER, Sharding(SHARDS))
     return tmp_path / "corpus"
 
 

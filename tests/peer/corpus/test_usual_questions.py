@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dragon.retrieval.find import READ, answering, ranked
+from dragon.retrieval.find import READ, LineReader, ranked
 from dragon.retrieval.query_parsing import Query
 from peer.corpus.store import Corpus
 from tests.samples import embedder, judge
@@ -24,7 +24,7 @@ def test_usual_questions_find_their_passage_first(corpus: Path) -> None:
         hits = opened.search(query.text, query.vector, 2)
         best = ranked(query.questions, query.vectors, hits)[:READ]
         near = {hit.id: opened.near(hit) for hit in best}
-        found = answering(query.questions, best, near, judge(), embedder())
+        found = LineReader(judge(), embedder()).answering(query.questions, best, near)
         if not found or words.lower() not in found[0].text.lower():
             missed.append(question)
     opened.close()

@@ -19,7 +19,7 @@ from dragon.inference.backends.llama_cpp import model as llama_cpp
 from dragon.inference.backends.llama_cpp.context import Logits, SequencePiece
 from dragon.inference.backends.llama_cpp.model import LlamaCpp
 from dragon.inference.backends.torch.model import LanguageModel
-from dragon.inference.choice import ModelChoice, load_model
+from dragon.inference.choice import ModelChoice
 from dragon.inference.tokenizer import Message, Tokenizer
 from harness import gguf_file
 from harness.models import SMALL_MODEL
@@ -36,14 +36,9 @@ def tokenizer() -> Tokenizer:
     return Tokenizer.load(SMALL_MODEL)
 
 
-def loaded(path: Path, tokenizer: Tokenizer) -> Backend:
-    return load_model(path, tokenizer.vocab_size, dtype="float32", device="cpu", threads=1)
-
-
 @pytest.fixture(scope="module")
 def llama(embedded_gguf: Path, tokenizer: Tokenizer) -> Iterator[LlamaCpp]:
-    model = loaded(embedded_gguf, tokenizer)
-    assert isinstance(model, LlamaCpp)
+    model = LlamaCpp(embedded_gguf, tokenizer.vocab_size, threads=1)
     yield model
     model.close()
 
@@ -52,14 +47,12 @@ def tiny_llama(tokenizer: Tokenizer, folder: Path) -> LlamaCpp:
     """A random model, with its directory beside it."""
     path = folder / "tiny.gguf"
     gguf_file.write(tiny.save(folder / "tiny"), path)
-    model = loaded(path, tokenizer)
-    assert isinstance(model, LlamaCpp)
-    return model
+    return LlamaCpp(path, tokenizer.vocab_size, threads=1)
 
 
 @pytest.fixture(scope="module")
 def reference(tokenizer: Tokenizer) -> Backend:
-    return loaded(SMALL_MODEL, tokenizer)
+    return LanguageModel.load(SMALL_MODEL, tokenizer.vocab_size)
 
 
 def test_it_is_the_same_model(llama: LlamaCpp, reference: Backend) -> None:
