@@ -11,13 +11,12 @@ from cli import (
     corpus,
     data,
     doctor,
-    first_session,
     mcp_stdio,
     models,
     peer_keys,
     profile,
+    running_device,
     services,
-    watch,
 )
 from dragon.errors import DragonError
 
@@ -29,10 +28,10 @@ program = typer.Typer(
 )
 for command in (
     services.up,
-    first_session.add,
-    first_session.ask,
-    watch.watch,
-    watch.unwatch,
+    running_device.add,
+    running_device.ask,
+    running_device.watch,
+    running_device.unwatch,
     mcp_stdio.mcp,
     services.device,
     data.backup,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from app.auth import api_key
 from app.settings import Settings
-from cli.device_client import DeviceClient
+from cli.running_device import DeviceClient
 from cli.supervisor import address
 from dragon.errors import ConfigurationError, DragonError
 

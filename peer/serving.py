@@ -24,7 +24,6 @@ from dragon.protocol.messages import Correction, Draft, Limits, SessionMessage
 from dragon.protocol.rules.registry import Start, session_of
 from dragon.protocol.state import Settled
 from dragon.retrieval.prompt_rows import document_rows
-from dragon.sampling.params import Mode
 from dragon.sampling.role import Role
 from peer.context import Shared
 from peer.retrieval import Found
@@ -56,7 +55,7 @@ class CloudRun(Run[Message]):
     """
 
     def __init__(self, shared: Shared, pace: Pace, opening: control.Open) -> None:
-        if opening.mode is Mode.SEQUENCEWISE:
+        if opening.mode.needs_full_distributions:
             require_full(shared.engine.model, *WHOLE_ANSWERS)
         limits = Limits(shared.tokenizer.end_ids, opening.max_tokens)
         catch_up = opening.catch_up and shared.engine.model.parallel

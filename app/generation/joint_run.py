@@ -39,7 +39,6 @@ from dragon.protocol.messages import (
 from dragon.protocol.state import Settled
 from dragon.sampling.accountant import Budget
 from dragon.sampling.mixture import ETA_ONE, device_weight
-from dragon.sampling.params import Mode
 from dragon.sampling.role import Role
 
 _LOST = localizable("cloud.lost", "the connection to the cloud was lost")
@@ -157,9 +156,8 @@ class JointRun(DeviceRun):
             self._put_off(refusal)
             return
         self._forget_time()
-        # One-way, the cloud gets no token before it is known whether it takes part.
-        oneway = self._request.mode is Mode.ONEWAY
-        committed = () if oneway else tuple(self.session.committed)
+        # Where only words of the answer go up, none does before the cloud is known to take part.
+        committed = tuple(self.session.committed) if self._request.mode.sends_up else ()
         self._base = len(committed)
         self._replied = False
         self._stream = self._link.open(self, self._request.id)
@@ -226,7 +224,7 @@ class JointRun(DeviceRun):
 
     def _leave_out(self) -> bool:
         """Drop the cloud if its documents weigh little beside the device's."""
-        if self._request.mode is not Mode.ONEWAY or self._cloud_log_h is None:
+        if self._request.mode.sends_up or self._cloud_log_h is None:
             return False
         if self._decoder is None or self._stream is None or self._budget is not None:
             return False
@@ -290,7 +288,7 @@ class JointRun(DeviceRun):
             time.monotonic(),
             self._plan.deadline,
             self._pace,
-            bounded=self._request.mode is not Mode.SEQUENCEWISE,
+            bounded=not self._request.mode.waits,
         )
         while True:
             await asyncio.sleep(_WATCH_S)

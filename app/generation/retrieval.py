@@ -37,7 +37,6 @@ from dragon.retrieval.prompt_rows import (
 from dragon.retrieval.query_parsing import asks_nothing
 from dragon.retrieval.relevance import Hit
 from dragon.retrieval.rescoring import rescoring
-from dragon.sampling.params import Mode
 from dragon.sampling.role import Role
 
 CLOSEST = 3
@@ -134,7 +133,7 @@ class Retrieval:
         hits = hits[: self.engine.model.cache.slots]
         if self.in_one_row(request):
             found = self._in_one_row(request, own, limit)
-        elif request.mode in (Mode.CONTEXT, Mode.CONTEXT_TEXT):
+        elif request.mode.concatenates:
             found = self._concatenated(request, hits, limit)
         else:
             found = self.rows(request, hits, limit)
@@ -264,7 +263,7 @@ class Retrieval:
         if request.private or not request.mode.fetches:
             return []
         fetcher = Fetcher(self.link, self.tokenizer, self.engine.model)
-        k, kv = self.passages(request), request.mode is Mode.CONTEXT_KV
+        k, kv = self.passages(request), request.mode.fetches_kv
         return await fetcher.fetch(request.id, request.asked, k, raw=request.raw, kv=kv)
 
     def _concatenated(

@@ -272,11 +272,11 @@ class GenerationService:
         Raises `ContextLengthError` unless prompt and answer fit the context together.
         """
         model = self.engine.model
-        if request.mode is Mode.SEQUENCEWISE:
+        if request.mode.needs_full_distributions:
             require_full(model, *WHOLE_ANSWERS)
         if request.details is not None and request.details.prompt:
             require_full(model, "echo with logprobs", "leave out one of them")
-        if request.mode is Mode.CONTEXT_KV and model.kv is None:
+        if request.mode.fetches_kv and model.kv is None:
             raise InvalidRequestError(
                 f"{model.name} cannot load keys and values from a peer: use context_text",
                 param="dragon.aggregation",
@@ -304,5 +304,5 @@ def _writable(request: GenerationRequest) -> GenerationRequest:
 
 
 def _scored_whole(request: GenerationRequest) -> bool:
-    """Whether a finished answer is scored as a whole: a sequencewise one with details."""
-    return request.mode is Mode.SEQUENCEWISE and request.details is not None
+    """Whether a finished answer is scored as a whole: its details are not known before."""
+    return request.mode.waits and request.details is not None

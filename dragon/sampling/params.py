@@ -21,7 +21,10 @@ MAX_RESCORE_EVERY = 1 << 12  # tokens
 
 
 class Mode(StrEnum):
-    """How the two sides agree on a token: the aggregation mode."""
+    """How the two sides agree on a token: the aggregation mode.
+
+    Its properties are what others need to know of it, so that only the rules name a mode.
+    """
 
     ONEWAY = "oneway"
     COUPLED = "coupled"
@@ -40,9 +43,39 @@ class Mode(StrEnum):
         return self not in (Mode.LOCAL, Mode.CONTEXT) and not self.fetches
 
     @property
+    def sends_up(self) -> bool:
+        """Whether more than words of the answer leaves the device: distributions or verdicts."""
+        return self.joint and self is not Mode.ONEWAY
+
+    @property
+    def waits(self) -> bool:
+        """Whether a side waits until the other has written a whole answer."""
+        return self is Mode.SEQUENCEWISE
+
+    @property
+    def needs_full_distributions(self) -> bool:
+        """Whether a token's probability must be known even if it is outside the nucleus."""
+        return self is Mode.SEQUENCEWISE
+
+    @property
+    def takes_any_sampling(self) -> bool:
+        """Whether it is defined for any temperature and truncation, as Algorithm 1 is not."""
+        return self is not Mode.SPECULATIVE
+
+    @property
+    def concatenates(self) -> bool:
+        """Whether all documents stand in one row, one after another."""
+        return self in (Mode.CONTEXT, Mode.CONTEXT_TEXT)
+
+    @property
     def fetches(self) -> bool:
         """Whether the cloud's documents are fetched to answer without the cloud."""
         return self in (Mode.CONTEXT_TEXT, Mode.CONTEXT_KV)
+
+    @property
+    def fetches_kv(self) -> bool:
+        """Whether they are fetched with the keys and values that the cloud has computed."""
+        return self is Mode.CONTEXT_KV
 
 
 @dataclass(frozen=True)

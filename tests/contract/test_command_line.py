@@ -1,6 +1,6 @@
 """`dragon add`, `ask` and `watch` against a running device.
 
-Covers `cli.device_client`.
+Covers `cli.running_device`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""`dragon watch` where there is no device; with one it is in `tests.contract.test_command_line`."""
+"""Commands to the running device, where there is none.
+
+With one they are in `tests.contract.test_command_line`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ from cli.main import main
 from tests.cli.test_main import free_port
 
 
-@pytest.mark.parametrize("arguments", [("watch",), ("watch", "."), ("unwatch", ".")])
+@pytest.mark.parametrize(
+    "arguments",
+    [("ask", "What is up?"), ("add", "notes.txt"), ("watch",), ("watch", "."), ("unwatch", ".")],
+)
 def test_without_a_device_one_line_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ) -> None:
@@ -21,3 +27,4 @@ def test_without_a_device_one_line_says_what_to_do(
         main()
     expected = f"dragon: No device runs at 127.0.0.1:{port}: start it with `dragon up`."
     assert ended.value.code == expected
+    assert not (tmp_path / "data").exists()

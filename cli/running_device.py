@@ -1,0 +1,275 @@
+"""`dragon add`, `ask`, `watch` and `unwatch`: what the running device does for a person.
+
+Commands ask its HTTP API, one request each, streamed both ways.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Annotated, Any
+from uuid import uuid4
+
+import typer
+
+from app.auth import api_key
+from app.settings import Cloud, Settings
+from cli.supervisor import address, reachable
+from dragon.errors import DragonError
+from dragon.sampling.params import Mode
+
+_BLOCK = 1 << 16
+_INTERRUPTED = 130
+_PAUSE_S = 0.5
+_REASONS = 20  # the most unreadable files listed
+_STATES = {
+    "missing": "it is not there now, its documents stay",
+    "failing": "the device cannot follow it now, its log says why",
+}
+
+
+class DeviceClient:
+    """Requests to the device of these settings. Each raises `DragonError` with what went wrong."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def get(self, path: str) -> Any:
+        """The JSON at a path."""
+        with self._response("GET", path) as response:
+            return json.load(response)
+
+    def send(self, method: str, path: str, body: object = None) -> Any:
+        """The JSON reply to a request with a JSON body."""
+        sent = None if body is None else json.dumps(body).encode()
+        with self._response(method, path, sent, {"Content-Type": "application/json"}) as response:
+            return json.load(response)
+
+    def upload(self, path: Path) -> Any:
+        """Upload a file, reading it as it is sent; returns the new file object."""
+        boundary = uuid4().hex
+        name = path.name.replace('"', "%22")
+        head = (
+            f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{name}"'
+            "\r\nContent-Type: application/octet-stream\r\n\r\n"
+        ).encode()
+        tail = f"\r\n--{boundary}--\r\n".encode()
+        with path.open("rb") as file:
+            size = len(head) + path.stat().st_size + len(tail)
+            headers = {
+                "Content-Type": f"multipart/form-data; boundary={boundary}",
+                "Content-Length": str(size),
+            }
+            body = _blocks(head, file, tail)
+            with self._response("POST", "/v1/files", body, headers) as response:
+                return json.load(response)
+
+    def events(self, method: str, path: str, body: object = None) -> Iterator[Any]:
+        """The data of server-sent events, decoded, as they come."""
+        sent = None if body is None else json.dumps(body).encode()
+        with self._response(method, path, sent, {"Content-Type": "application/json"}) as response:
+            for line in response:
+                if line.startswith(b"data: ") and line != b"data: [DONE]\n":
+                    event = json.loads(line.removeprefix(b"data: "))
+                    if "error" in event:
+                        raise DragonError(event["error"]["message"])
+                    yield event
+
+    @contextmanager
+    def _response(
+        self,
+        method: str,
+        path: str,
+        body: bytes | Iterator[bytes] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> Iterator[http.client.HTTPResponse]:
+        host, port = self._settings.host, self._settings.port
+        connection = http.client.HTTPConnection(reachable(host), port)
+        try:
+            try:
+                connection.connect()
+            except OSError:
+                message = f"No device runs at {address(host, port)}: start it with `dragon up`."
+                raise DragonError(message) from None
+            authorization = {"Authorization": f"Bearer {api_key(self._settings)}"}
+            # A request refused before all of it was read still has a reply.
+            with suppress(BrokenPipeError, ConnectionResetError):
+                connection.request(method, path, body, authorization | (headers or {}))
+            response = connection.getresponse()
+            if response.status >= 400:
+                raise DragonError(_message(response))
+            yield response
+        except (OSError, http.client.HTTPException) as error:
+            raise DragonError(f"The device ended the connection: {error}") from error
+        finally:
+            connection.close()
+
+
+def _blocks(head: bytes, file: IO[bytes], tail: bytes) -> Iterator[bytes]:
+    yield head
+    while block := file.read(_BLOCK):
+        yield block
+    yield tail
+
+
+def _message(response: http.client.HTTPResponse) -> str:
+    try:
+        return str(json.load(response)["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return f"The device answered {response.status} {response.reason}."
+
+
+def add(
+    files: Annotated[list[Path], typer.Argument(help="Files, or folders with all their files.")],
+) -> None:
+    """Add files to the device's documents, and wait until they can be found."""
+    device = DeviceClient(Settings.read())
+    device.get("/health")  # without a device all files would fail alike
+    refused = False
+    for file in (each for path in files for each in _files_in(path)):
+        try:
+            passages = _added(device, file)
+        except (DragonError, OSError) as error:
+            reason = error.message if isinstance(error, DragonError) else error.strerror
+            print(f"{file.name}: {reason}", file=sys.stderr)
+            refused = True
+        else:
+            print(f"{file.name}: {passages} passage{'' if passages == 1 else 's'}", flush=True)
+    if refused:
+        raise typer.Exit(1)
+
+
+def _files_in(path: Path) -> list[Path]:
+    """The file itself, or those in a folder and below it, except hidden ones."""
+    if not path.is_dir():
+        return [path]
+    inside = sorted(each for each in path.rglob("*") if each.is_file())
+    return [
+        each
+        for each in inside
+        if not any(part.startswith(".") for part in each.relative_to(path).parts)
+    ]
+
+
+def _added(device: DeviceClient, file: Path) -> int:
+    document = device.upload(file)
+    for event in device.events("GET", f"/v1/files/{document['id']}/events"):
+        if event["status"] == "error":
+            raise DragonError(event["message"])
+        if event["status"] == "processed":
+            return int(event["total"])
+    raise DragonError("It was removed before it could be found.")
+
+
+def ask(
+    question: Annotated[str, typer.Argument(help="What to ask.")],
+    private: Annotated[bool, typer.Option("--private", help="Send nothing to the cloud.")] = False,
+    seed: Annotated[int | None, typer.Option(help="The same seed gives the same text.")] = None,
+    temperature: Annotated[float, typer.Option(help="0 always takes the likeliest token.")] = 0.0,
+    cloud: Annotated[Cloud | None, typer.Option(help="Default: DRAGON_CLOUD.")] = None,
+    mode: Annotated[Mode | None, typer.Option(help="Default: DRAGON_AGGREGATION.")] = None,
+) -> None:
+    """Ask a question; the answer goes to stdout as it is written, its sources to stderr."""
+    chosen = {"cloud": cloud, "aggregation": mode}
+    body: dict[str, Any] = {
+        "messages": [{"role": "user", "content": question}],
+        "temperature": temperature,
+        "stream": True,
+        "dragon": {"private": private, **{k: v.value for k, v in chosen.items() if v is not None}},
+    }
+    if seed is not None:
+        body["seed"] = seed
+    device = DeviceClient(Settings.read())
+    sources: list[Any] = []
+    try:
+        body["model"] = device.get("/v1/models")["data"][0]["id"]
+        for chunk in device.events("POST", "/v1/chat/completions", body):
+            for choice in chunk["choices"]:
+                print(choice["delta"].get("content") or "", end="", flush=True)
+            for choice in (chunk.get("dragon") or {}).get("choices", []):
+                sources = choice["sources"]
+    except KeyboardInterrupt:
+        print()
+        raise typer.Exit(_INTERRUPTED) from None
+    print()
+    for side, title in dict.fromkeys((source["side"], source["title"]) for source in sources):
+        print(f"{side}: {title}", file=sys.stderr)
+
+
+def watch(
+    folders: Annotated[list[Path] | None, typer.Argument(help="Folders; none: list them.")] = None,
+    collection: Annotated[str | None, typer.Option(help="Default: the folder's name.")] = None,
+    key: Annotated[
+        str | None, typer.Option(help="The key they belong to, one with its own documents.")
+    ] = None,
+) -> None:
+    """Turn the files of folders into documents that follow them, and wait until they are ready.
+
+    Ctrl-C ends the waiting, not the watching.
+    """
+    device = DeviceClient(Settings.read())
+    for path in folders or []:
+        body = {"path": str(path.absolute()), "collection": collection, "key": key}
+        folder = device.send("POST", "/api/folders", body)
+        if key is None:
+            _wait_for(device, folder)
+        else:  # from here on only that key sees it
+            print(f"{folder['path']}: followed for {key} (collection '{folder['collection']}')")
+    if not folders:
+        for folder in device.get("/api/folders")["data"]:
+            _report(device, folder)
+
+
+def unwatch(folder: Annotated[Path, typer.Argument(help="The folder.")]) -> None:
+    """Stop following a folder and delete its documents; its files stay."""
+    device = DeviceClient(Settings.read())
+    wanted = {str(folder.absolute()), str(folder.resolve())}
+    for each in device.get("/api/folders")["data"]:
+        if each["path"] in wanted:
+            device.send("DELETE", f"/api/folders/{each['id']}")
+            return
+    raise DragonError(f"{folder} is not watched: `dragon watch` lists what is.")
+
+
+def _wait_for(device: DeviceClient, folder: Any) -> None:
+    shown = sys.stderr.isatty()
+    while folder["state"] in ("starting", "watched") and (
+        folder["files"]["waiting"] or folder["state"] == "starting"
+    ):
+        time.sleep(_PAUSE_S)
+        folder = device.get(f"/api/folders/{folder['id']}")
+        if shown:
+            print(f"\r{_count(folder)}\x1b[K", end="", file=sys.stderr, flush=True)
+    if shown:
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+    _report(device, folder)
+
+
+def _report(device: DeviceClient, folder: Any) -> None:
+    """Print the folder's state, and why files could not be read."""
+    told = f"{folder['path']}: {_STATES.get(folder['state'], _count(folder))}"
+    print(f"{told} (collection '{folder['collection']}')", flush=True)
+    unread = device.get(f"/api/folders/{folder['id']}/files?state=unread&limit={_REASONS}")
+    for file in unread["data"]:
+        print(f"  {file['path']}: {file['problem']}", file=sys.stderr)
+    if unread["has_more"]:
+        print(f"  and {folder['files']['unread'] - _REASONS} more", file=sys.stderr)
+
+
+def _count(folder: Any) -> str:
+    files = folder["files"]
+    counts = {
+        "can be found": files["indexed"] + files["words"],
+        "wait": files["waiting"],
+        "could not be read": files["unread"],
+        "left out, deleted in DRAGON": files["left_out"],
+    }
+    said = [f"{count:,} {what}" for what, count in counts.items() if count]
+    count = sum(files.values())
+    named = "1 file" if count == 1 else f"{count:,} files"
+    return named + (": " if said else "") + ", ".join(said)
