@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from app.owners import DEVICE
-from dragon.key_file import KeyFile, NamedKey
+from dragon.keys import KeyFile, NamedKey
 
 API_KEYS = "api_keys.json"
 """In the data directory."""

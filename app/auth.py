@@ -19,7 +19,7 @@ from app.api_keys import ApiKey, Credential
 from app.owners import DEVICE
 from app.settings import Settings
 from dragon.errors import AuthenticationError, ConfigurationError
-from dragon.key_file import KeyFile, NamedKey, find
+from dragon.keys import KeyFile, NamedKey, find
 from dragon.whole_file import write_whole
 
 if TYPE_CHECKING:

@@ -195,7 +195,7 @@ async def open_state(
         judge = await asyncio.to_thread(Judge.load, settings.reranker)
         tokenizer, model = await asyncio.to_thread(settings.load)
         kv_dir, kv_bytes = settings.data_dir / "kv", settings.kv_cache_mb << 20
-        store = await asyncio.to_thread(KVStore.of, model, kv_dir, kv_bytes)
+        store = await asyncio.to_thread(KVStore, kv_dir, model.kv, kv_bytes)
         engine = Engine(model, batching=not settings.exact, store=store)
         stack.push_async_callback(asyncio.to_thread, engine.stop)
         documents = DocumentStore(

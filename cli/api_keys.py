@@ -14,7 +14,7 @@ from app.api_keys import ApiKey, Documents, May, api_keys
 from app.settings import Settings
 from cli import data
 from dragon.errors import DragonError, InvalidRequestError
-from dragon.key_file import KeyFile, require_name
+from dragon.keys import KeyFile, require_name
 
 program = typer.Typer(
     help="Print the API key, or manage named keys; changes apply at once.",

@@ -8,12 +8,11 @@ import typer
 
 from cli import (
     api_keys,
-    corpus,
     data,
     doctor,
     mcp_stdio,
     models,
-    peer_keys,
+    peer_commands,
     profile,
     running_device,
     services,
@@ -40,10 +39,10 @@ for command in (
     profile.profile,
 ):
     program.command()(command)
-program.add_typer(corpus.program, name="corpus")
+program.add_typer(peer_commands.corpus_program, name="corpus")
 program.add_typer(api_keys.program, name="key")
 program.add_typer(models.program, name="models")
-program.add_typer(peer_keys.program, name="peer")
+program.add_typer(peer_commands.peer_program, name="peer")
 ledger_program = typer.Typer(help="What left the device.", no_args_is_help=True)
 ledger_program.command("verify")(data.verify_ledger)
 program.add_typer(ledger_program, name="ledger")

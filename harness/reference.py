@@ -14,10 +14,11 @@ from dragon.inference.decoder import Decoder, Decoding, step
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.protocol.messages import Work
+from dragon.protocol.rules import speculative
+from dragon.protocol.rules.speculative import Drafted
 from dragon.retrieval.prompt_rows import document_rows
 from dragon.retrieval.relevance import relevance
-from dragon.sampling import algorithm1, mixture
-from dragon.sampling.algorithm1 import Drafted
+from dragon.sampling import mixture
 from dragon.sampling.mixture import ETA_ONE, Side
 from dragon.sampling.params import Mode, Sampling
 from dragon.sampling.role import Role
@@ -44,10 +45,10 @@ class Passage:
 def algorithm_1(device: Side, cloud: Side, sampling: Sampling, position: int) -> int:
     """The target in `speculative`, from both sides' distributions alone."""
     own, other = (
-        Drafted(algorithm1.draft(role, side, sampling, position), side)
+        Drafted(speculative.algorithm1_draft(role, side, sampling, position), side)
         for role, side in ((Role.DEVICE, device), (Role.CLOUD, cloud))
     )
-    return algorithm1.target(own, other, sampling, position)
+    return speculative.algorithm1_target(own, other, sampling, position)
 
 
 @dataclass(frozen=True)

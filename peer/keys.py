@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from dragon.key_file import KeyFile, NamedKey, digest_of, find
+from dragon.keys import KeyFile, NamedKey, digest_of, find
 
 KEYS = "peer_keys.json"
 """In the data directory."""

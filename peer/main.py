@@ -70,7 +70,7 @@ def open_state(settings: PeerSettings, opening: Opening) -> PeerState:
     judge = Judge.load(settings.reranker)
     corpus = opening(embedder, None)
     # Shared by all versions of the corpus: most passages are the same in several.
-    store = KVStore.of(model, settings.peer_corpus / "kv", settings.kv_cache_mb << 20)
+    store = KVStore(settings.peer_corpus / "kv", model.kv, settings.kv_cache_mb << 20)
     engine = Engine(model, batching=not settings.exact, store=store)
     metrics = PeerMetrics(lambda: engine.free_slots)
     shared = Shared(

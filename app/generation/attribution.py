@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from app.generation.events import TokenDetail
-from dragon.inference import logprobs
+from dragon.inference import distribution
 from dragon.inference.distribution import full_of
 from dragon.inference.reading import TextStream
 from dragon.inference.scoring import Scored
@@ -69,11 +69,11 @@ class AnswerDetails:
         return tuple(described)
 
     def _describe(self, settled: Settled) -> TokenDetail:
-        found = logprobs.estimate(settled, self._top)
+        found = distribution.estimate(settled, self._top)
         own = tuple(full_of(settled.own).shares(settled.token))
         # For a token that the cloud did not draft, its rows' shares are unknown.
         cloud = settled.shares or self.cloud_weights
-        scored = Scored(found, own, cloud, logprobs.distance(settled))
+        scored = Scored(found, own, cloud, distribution.distance(settled))
         every = self.own_sources + len(self.cloud_weights)
         return described(self._texts.next(settled.token), scored, self.own_sources, every)
 

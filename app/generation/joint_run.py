@@ -37,8 +37,8 @@ from dragon.protocol.messages import (
     Target,
 )
 from dragon.protocol.state import Settled
-from dragon.sampling.accountant import Budget
 from dragon.sampling.mixture import ETA_ONE, device_weight
+from dragon.sampling.privacy import Budget
 from dragon.sampling.role import Role
 
 _LOST = localizable("cloud.lost", "the connection to the cloud was lost")

@@ -20,7 +20,7 @@ from dragon.protocol.messages import Limits, SessionMessage
 from dragon.protocol.rules.registry import Start, session_of
 from dragon.protocol.session import anything
 from dragon.protocol.state import Settled
-from dragon.sampling.accountant import Budget
+from dragon.sampling.privacy import Budget
 from dragon.sampling.role import Role
 
 

@@ -39,8 +39,8 @@ from dragon.localizable import localizable
 from dragon.protocol.aggregator_policy import Schedule
 from dragon.retrieval.answers import Answers
 from dragon.retrieval.prompt_rows import first_number
-from dragon.sampling.accountant import Budget
 from dragon.sampling.params import Mode
+from dragon.sampling.privacy import Budget
 from dragon.sampling.role import Role
 
 log = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from app.storage.tables import PassageSpending
 from dragon.errors import InvalidRequestError
 from dragon.localizable import localizable
-from dragon.sampling.accountant import Budget, epsilon_of
+from dragon.sampling.privacy import Budget, epsilon_of
 
 log = logging.getLogger(__name__)
 

@@ -31,7 +31,7 @@ from app.owners import acting, everyone
 from app.storage.blanking import blank_words_of_deleted
 from app.storage.tables import LedgerAnswer, LedgerEntry, LedgerRead
 from dragon.link.registry import Frame, Message, name_of
-from dragon.sampling.accountant import Budget
+from dragon.sampling.privacy import Budget
 
 log = logging.getLogger(__name__)
 
@@ -147,7 +147,7 @@ class Ledger:
             "passages": list(account.passages) or None,
         }
         if account.budget is not None:
-            row["epsilon"] = account.budget.said()
+            row["epsilon"] = account.budget.report()
         row_digest = digest_of(row)
         row |= erasable
         self._append(account.owner, account.answer, END, 0, row_digest, row, account.sources)

@@ -4,7 +4,7 @@ Perplexity of the 64 tokens that follow a query in WikiText-2 (`bench.perplexity
 and passages are chosen), by the budget of an answer of that length. The nearest passages are split:
 the cloud has the first `--documents`, the device the next. Each token is predicted by what
 the product would draw it from: both sides' distributions as they are on the wire, and the mixture
-of `dragon.sampling.bounded`, which pays for the true token's predecessor as an answer would.
+of `dragon.sampling.privacy`, which pays for the true token's predecessor as an answer would.
 
 - epsilon 0: the device's passages have no part; an infinite one: all of it, and no bound.
 - A token that the wire has cut away would be impossible, and one of them the end of every figure.
@@ -36,10 +36,9 @@ from dragon.inference.tokenizer import Tokenizer
 from dragon.protocol.messages import Work
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.relevance import relevance
-from dragon.sampling.accountant import Budget
-from dragon.sampling.bounded import Bounded, bare_of, bounded
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
+from dragon.sampling.privacy import Bounded, Budget, bare_of, bounded
 from harness.models import SMALL_MODEL
 
 TOKENS = 64

@@ -35,10 +35,9 @@ from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.protocol.messages import Work
 from dragon.retrieval.prompt_rows import document_row
-from dragon.sampling.accountant import DELTA, Budget
-from dragon.sampling.bounded import Bounded, bare_of, bounded, drawn
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
+from dragon.sampling.privacy import DELTA, Bounded, Budget, bare_of, bounded, drawn
 from dragon.sampling.quantized import WireDistribution
 from harness import two_sided
 from harness.models import SMALL_MODEL

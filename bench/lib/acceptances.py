@@ -19,9 +19,10 @@ from dragon.inference.choice import ModelChoice
 from dragon.inference.decoder import Decoder, step
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.protocol.messages import Work
+from dragon.protocol.rules import speculative
+from dragon.protocol.rules.speculative import Drafted
 from dragon.retrieval.prompt_rows import document_rows
-from dragon.sampling import algorithm1, mixture
-from dragon.sampling.algorithm1 import Drafted
+from dragon.sampling import mixture
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.role import Role
@@ -65,10 +66,10 @@ def record(answers: int, tokens: int, sequences: int, choice: ModelChoice) -> Ac
 def algorithm_1(device: Side, cloud: Side, sampling: Sampling, position: int) -> tuple[bool, bool]:
     """Whose draft Algorithm 1 takes."""
     own, remote = (
-        Drafted(algorithm1.draft(role, side, sampling, position), side)
+        Drafted(speculative.algorithm1_draft(role, side, sampling, position), side)
         for role, side in ((Role.DEVICE, device), (Role.CLOUD, cloud))
     )
-    token = algorithm1.target(own, remote, sampling, position)
+    token = speculative.algorithm1_target(own, remote, sampling, position)
     return own.token == token, remote.token == token
 
 

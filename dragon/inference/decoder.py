@@ -19,9 +19,9 @@ from dragon.inference.rows import Quoting, Row
 from dragon.inference.weighting import Rescoring, Weighting, Weights
 from dragon.localizable import localizable
 from dragon.protocol.messages import Work
-from dragon.sampling.bounded import ReferredSide
 from dragon.sampling.mixture import Side
 from dragon.sampling.noise import Ids
+from dragon.sampling.privacy import ReferredSide
 from dragon.sampling.quantized import NucleusCut, cut
 
 

@@ -17,7 +17,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from pathlib import Path
 
-from dragon.inference.backends.backend import KV, Backend, KVAccess
+from dragon.inference.backends.backend import KV, KVAccess
 from dragon.inference.rows import Row
 
 log = logging.getLogger(__name__)
@@ -52,11 +52,6 @@ class KVStore:
             if not name.endswith(_SUFFIX):
                 self._remove(name)  # a partial file, left by a kill
         self._make_room(0)
-
-    @classmethod
-    def of(cls, model: Backend, directory: Path, limit: int) -> KVStore:
-        """The store of a model."""
-        return cls(directory, model.kv, limit)
 
     def wants(self, row: Row) -> bool:
         """Whether a row should be kept and is not yet: only rows of documents are."""

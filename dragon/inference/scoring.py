@@ -17,10 +17,9 @@ import torch
 from dragon.errors import DragonError, FrameError, PreemptedError
 from dragon.inference.backends.backend import Backend
 from dragon.inference.decoder import Decoder
-from dragon.inference.distribution import full_of
+from dragon.inference.distribution import Estimated, alone, full_of, likeliest, log
 from dragon.inference.engine import Engine
 from dragon.inference.jobs import Outcome, StepResult
-from dragon.inference.logprobs import Estimated, alone, likeliest, log
 from dragon.protocol.messages import Work
 from dragon.sampling.mixture import ETA_ONE, LOG_H_LIMIT, Side, device_weight
 

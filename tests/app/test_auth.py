@@ -22,7 +22,7 @@ from app.auth import (
 )
 from app.settings import Settings
 from dragon.errors import AuthenticationError, ConfigurationError
-from dragon.key_file import NamedKey
+from dragon.keys import NamedKey
 from tests.app.conftest import KEY
 
 

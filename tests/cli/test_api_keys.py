@@ -13,7 +13,7 @@ from app.api_keys import Documents, May, api_keys
 from app.storage.database import DATABASE, database_url, migrate
 from cli.main import program
 from dragon.errors import InvalidRequestError, NotFoundError
-from dragon.key_file import find
+from dragon.keys import find
 
 
 @pytest.fixture(autouse=True)

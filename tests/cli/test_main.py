@@ -1,6 +1,6 @@
 """The program: what it prints, and that it leaves nothing running.
 
-Covers `cli.corpus`, `cli.defaults`, `cli.supervisor` and `peer.main`.
+Covers `cli.peer_commands`, `cli.defaults`, `cli.supervisor` and `peer.main`.
 """
 
 from __future__ import annotations

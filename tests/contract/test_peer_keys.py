@@ -1,6 +1,6 @@
 """Named keys of a running peer: what each may have, and that a revoked one is out at once.
 
-Covers `cli.peer_keys`, `peer.main`, `peer.streams` and `peer.metrics`.
+Covers `cli.peer_commands`, `peer.main`, `peer.server` and `peer.metrics`.
 """
 
 from __future__ import annotations

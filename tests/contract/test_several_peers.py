@@ -1,6 +1,6 @@
 """A device and two peers: one drains or is killed, and each text is the one it should be.
 
-Covers `peer.main` and `peer.streams`.
+Covers `peer.main` and `peer.server`.
 """
 
 from __future__ import annotations

@@ -1,17 +1,101 @@
-"""Which hosts only this machine reaches: beyond them a service needs a key (`dragon.keys`)."""
+"""Named keys: made, kept as digests, changed while a service runs, and revoked.
+
+Covers `dragon.whole_file`.
+"""
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
 import pytest
 
-from dragon.keys import is_loopback
+from dragon.errors import ConfigurationError, InvalidRequestError, NotFoundError
+from dragon.keys import KeyFile, NamedKey, find
+from dragon.whole_file import write_whole
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
-def test_this_machine_alone(host: str) -> None:
-    assert is_loopback(host)
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "data" / "keys.json"
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.4", "dragon.example", ""])
-def test_others_may_reach_it(host: str) -> None:
-    assert not is_loopback(host)
+@pytest.fixture
+def keys(path: Path) -> KeyFile[NamedKey]:
+    return KeyFile(path, NamedKey)
+
+
+def test_a_key_is_found_by_its_text_and_kept_as_its_digest(
+    keys: KeyFile[NamedKey], path: Path
+) -> None:
+    made = keys.add("anna")
+    keys.add("bela")
+    assert keys.refresh()
+    found = find(keys.existing, made)
+    assert found is not None
+    assert found.name == "anna"
+    assert made not in path.read_text()
+    assert path.stat().st_mode & 0o077 == 0
+    for wrong in ("", "another", found.digest, "ü", "\ud800"):
+        assert find(keys.existing, wrong) is None
+
+
+def test_changes_are_followed(keys: KeyFile[NamedKey], path: Path) -> None:
+    followed = KeyFile(path, NamedKey)
+    assert not followed.refresh()
+    assert not followed.exists
+    keys.add("anna")
+    assert followed.refresh()
+    assert not followed.refresh()
+    keys.revoke("anna")
+    assert followed.refresh()
+    assert (followed.existing, followed.exists) == ((), True)
+
+
+def test_what_cannot_be_done_is_said(keys: KeyFile[NamedKey]) -> None:
+    keys.add("anna")
+    for name in ("anna", "Anna", "set 1", "", "../etc", "a" * 41):
+        with pytest.raises(InvalidRequestError, match="key"):
+            keys.add(name)
+    with pytest.raises(NotFoundError, match="no key bela"):
+        keys.revoke("bela")
+    assert [key.name for key in keys.read()] == ["anna"]
+
+
+def test_a_damaged_file_leaves_the_keys_as_they_were(keys: KeyFile[NamedKey], path: Path) -> None:
+    anna = keys.add("anna")
+    keys.refresh()
+    path.write_text("{")
+    with pytest.raises(ConfigurationError, match=r"keys\.json"):
+        keys.refresh()
+    assert not keys.refresh()  # said once
+    assert find(keys.existing, anna) is not None
+    with pytest.raises(ConfigurationError, match=r"keys\.json"):
+        keys.add("bela")
+    assert path.read_text() == "{"
+
+
+def test_programs_at_once_lose_no_key(keys: KeyFile[NamedKey], path: Path) -> None:
+    names = [f"key-{number}" for number in range(20)]
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda name: KeyFile(path, NamedKey).add(name), names))
+    assert sorted(key.name for key in keys.read()) == sorted(names)
+
+
+def test_a_disk_that_fails_leaves_the_file_as_it_was(
+    keys: KeyFile[NamedKey], path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys.add("anna")
+    before = path.read_text()
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        keys.add("bela")
+    with pytest.raises(OSError, match="No space"):
+        write_whole(path, "")
+    assert path.read_text() == before
+    assert [each.name for each in path.parent.iterdir()] == [path.name]

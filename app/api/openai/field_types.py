@@ -17,7 +17,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from dragon.inference.logprobs import MAX_TOP
+from dragon.inference.distribution import MAX_TOP
 from dragon.sampling.params import (
     MAX_BIAS,
     MAX_COUNT,

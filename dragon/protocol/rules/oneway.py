@@ -26,11 +26,10 @@ from dragon.protocol.messages import MAX_WINDOW, Correction, Draft, SessionMessa
 from dragon.protocol.rules.shared_noise import CatchUp, TargetCache
 from dragon.protocol.state import Judgement
 from dragon.sampling import mixture, noise
-from dragon.sampling.accountant import Budget
-from dragon.sampling.bounded import bare_of, bounded, drawn, log_weights
 from dragon.sampling.mixture import DOUBT, ETA_ONE, Side, device_weight, paces
 from dragon.sampling.noise import Ids
 from dragon.sampling.params import Sampling
+from dragon.sampling.privacy import Budget, bare_of, bounded, drawn, log_weights
 from dragon.sampling.role import Role
 from dragon.sampling.truncation import STEPS, least_likely, steps_of
 
@@ -249,7 +248,7 @@ def _kept(own: int, raised: Ids, lift: int, total: int, sampling: Sampling) -> b
 class BudgetedTargets(TargetCache):
     """Draws targets within a budget. A target is computed only at the position to commit next.
 
-    They are those of `dragon.sampling.bounded`, drawn with the device's private noise: noise known
+    They are those of `dragon.sampling.privacy`, drawn with the device's private noise: noise known
     to the cloud, or a weight or a certificate that depends on passages, would reveal more than the
     budget allows.
     """

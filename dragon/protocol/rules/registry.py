@@ -15,8 +15,8 @@ from dragon.protocol.rules.sequencewise import Sequencewise
 from dragon.protocol.rules.shared_noise import Coupled, Exchange, Tokenwise
 from dragon.protocol.rules.speculative import Judged, Speculative
 from dragon.protocol.session import Permits, Session, anything
-from dragon.sampling.accountant import Budget
 from dragon.sampling.params import Mode, Sampling
+from dragon.sampling.privacy import Budget
 from dragon.sampling.role import Role
 
 # A device that writes alone, in `local` and the context modes, uses the rule of `coupled`.

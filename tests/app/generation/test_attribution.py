@@ -10,7 +10,7 @@ import torch
 
 from app.generation.attribution import AnswerDetails
 from app.generation.events import TokenDetail
-from dragon.inference import logprobs
+from dragon.inference import distribution
 from dragon.inference.distribution import DetailedSide, FullDistribution
 from dragon.inference.tokenizer import Tokenizer
 from dragon.protocol.state import Settled
@@ -63,7 +63,7 @@ def test_every_token_is_told_once_and_in_order(tokenizer: Tokenizer) -> None:
         assert abs(sum(detail.documents) - 1.0) < 1e-5
         assert abs(sum(detail.documents[2:]) - detail.cloud) < 1e-5
         assert len(detail.top) == TOP
-        assert detail.logprob == logprobs.estimate(settled, TOP).logprob
+        assert detail.logprob == distribution.estimate(settled, TOP).logprob
 
 
 def test_the_cloud_s_share_is_split_as_it_says_or_else_by_weight(tokenizer: Tokenizer) -> None:
@@ -80,7 +80,7 @@ def test_what_the_device_wrote_alone_is_its_own(tokenizer: Tokenizer) -> None:
     table = Table(tokenizer, "The key is under the mat.", joint={0, 1})
     table.details.take(table.own, 25)
     found = table.told[4]
-    expected = logprobs.estimate(table.own[4], TOP)
+    expected = distribution.estimate(table.own[4], TOP)
     assert (found.logprob, found.top, found.cloud) == (expected.logprob, expected.top, 0.0)
     assert found.documents[2:] == (0.0, 0.0)
     assert [detail.tv is None for detail in table.told[:3]] == [False, False, True]

@@ -13,7 +13,7 @@ from app.ledger.spending import Spending, digest_of_passage
 from app.owners import DEVICE
 from app.storage.database import connect, database_url, migrate, session_maker
 from dragon.errors import InvalidRequestError
-from dragon.sampling.accountant import Budget
+from dragon.sampling.privacy import Budget
 
 Sessions = async_sessionmaker[AsyncSession]
 ONE, OTHER = (

@@ -21,10 +21,10 @@ from dragon.protocol.messages import Correction, Join, Limits, SessionMessage, W
 from dragon.protocol.rules.rule import Rule
 from dragon.protocol.rules.shared_noise import Coupled
 from dragon.protocol.session import Session
-from dragon.sampling import algorithm1, mixture
-from dragon.sampling.bounded import ReferredSide
+from dragon.sampling import mixture
 from dragon.sampling.mixture import LOG_H_LIMIT, Side
 from dragon.sampling.params import Sampling
+from dragon.sampling.privacy import ReferredSide
 from dragon.sampling.quantized import WireDistribution
 from dragon.sampling.role import Role
 from harness.reference import algorithm_1
@@ -123,7 +123,7 @@ def reference(
             take = algorithm_1 if speculative else mixture.target
             text.append(take(device, cloud, sampling, position))
         elif speculative:
-            text.append(algorithm1.draft(Role.DEVICE, device, sampling, position))
+            text.append(speculative.algorithm1_draft(Role.DEVICE, device, sampling, position))
         else:
             text.append(mixture.draft(device, sampling, position))
     return text

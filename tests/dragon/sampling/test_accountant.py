@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom  # type: ignore[import-untyped]
 
-from dragon.sampling.accountant import DELTA, Budget, epsilon_of, order_for, rdp_within
-from dragon.sampling.bounded import divergence
+from dragon.sampling.privacy import DELTA, Budget, divergence, epsilon_of, order_for, rdp_within
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0, 16.0])

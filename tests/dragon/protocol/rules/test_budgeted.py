@@ -14,9 +14,8 @@ from dragon.protocol.messages import Limits
 from dragon.protocol.rules.oneway import Budgeted, OneWay
 from dragon.protocol.rules.rule import Rule
 from dragon.protocol.session import Session
-from dragon.sampling.accountant import Budget
-from dragon.sampling.bounded import bare_of, bounded, drawn
 from dragon.sampling.params import Sampling
+from dragon.sampling.privacy import Budget, bare_of, bounded, drawn
 from dragon.sampling.role import Role
 from tests.dragon.protocol.toy import END, TRUNCATIONS, World, toy_side
 

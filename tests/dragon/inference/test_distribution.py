@@ -13,7 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragon.inference import logprobs
+from dragon.inference import distribution
 from dragon.inference.distribution import LOWEST, DetailedSide, FullDistribution
 from dragon.protocol.state import Settled
 from dragon.sampling.mixture import ETA_ONE, Side, device_weight
@@ -48,7 +48,7 @@ def test_the_likeliest_are_those_of_the_mixture(
     device = side(torch.randn(2, VOCABULARY, generator=chance) * device_scale, log_h)
     cloud = side(torch.randn(2, VOCABULARY, generator=chance) * cloud_scale, 0)
     token = seed % VOCABULARY
-    found = logprobs.estimate(Settled(3, token, device, cloud), TOP)
+    found = distribution.estimate(Settled(3, token, device, cloud), TOP)
     expected = exact(device, cloud)
     assert len(found.top) == TOP
     values = torch.topk(expected, TOP).values
@@ -70,7 +70,7 @@ def test_the_cloud_s_own_cut_is_all_that_is_missing() -> None:
     assert isinstance(cloud, DetailedSide)
     token = int(cloud.wire.ids[cloud.wire.weights.argmax()])
     whole = torch.logaddexp(device.full.mixed, cloud.full.mixed) - math.log(2)
-    found = logprobs.estimate(Settled(0, token, device, cloud), TOP)
+    found = distribution.estimate(Settled(0, token, device, cloud), TOP)
     # The nucleus holds 0.98 and is renormalised: at most that much more.
     assert abs(found.logprob - float(whole[token])) < -math.log(0.98) + 1e-3
 
@@ -79,18 +79,18 @@ def test_a_cloud_of_no_weight_has_no_share() -> None:
     chance = torch.Generator().manual_seed(1)
     device = side(torch.randn(1, VOCABULARY, generator=chance) * 5, 64 * 1024)
     cloud = side(torch.randn(1, VOCABULARY, generator=chance) * 5, -64 * 1024)
-    found = logprobs.estimate(Settled(0, 7, device, cloud), 5)
+    found = distribution.estimate(Settled(0, 7, device, cloud), 5)
     assert found.cloud == 0.0
     assert isinstance(device, DetailedSide)
-    assert found.top == logprobs.alone(device.full, 7, 5).top
+    assert found.top == distribution.alone(device.full, 7, 5).top
 
 
 def test_what_one_side_wrote_alone_is_its_own() -> None:
     device = side(torch.randn(2, VOCABULARY), 0)
     assert isinstance(device, DetailedSide)
     settled = Settled(0, 4, device, None)
-    assert logprobs.estimate(settled, 3) == logprobs.alone(device.full, 4, 3)
-    assert logprobs.distance(settled) is None
+    assert distribution.estimate(settled, 3) == distribution.alone(device.full, 4, 3)
+    assert distribution.distance(settled) is None
 
 
 def test_shares_say_which_row_it_was() -> None:
@@ -109,7 +109,7 @@ def test_what_cannot_be_is_finite() -> None:
     assert float(full.mixed[2]) == LOWEST
     assert full.shares(2) == [1.0]
     own = DetailedSide(cut(full.mixed.exp().numpy()).wire, 0, full)
-    found = logprobs.estimate(Settled(0, 2, own, None), 4)
+    found = distribution.estimate(Settled(0, 2, own, None), 4)
     assert all(math.isfinite(value) for _, value in found.top)
 
 
@@ -117,5 +117,5 @@ def test_nothing_is_less_likely_than_what_cannot_be() -> None:
     logits = torch.full((3, 4), -torch.inf)
     logits[:, 2] = 0.0
     full = FullDistribution.of(logits, torch.full((3,), 1 / 3, dtype=torch.float64))
-    found = logprobs.likeliest(full.mixed + logprobs.log(0.5), 4)
+    found = distribution.likeliest(full.mixed + distribution.log(0.5), 4)
     assert [value for _, value in found[1:]] == [LOWEST] * 3

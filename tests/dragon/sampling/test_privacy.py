@@ -8,9 +8,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from dragon.sampling.bounded import bounded, divergence, drawn
 from dragon.sampling.noise import Floats
 from dragon.sampling.params import Sampling
+from dragon.sampling.privacy import bounded, divergence, drawn
 from dragon.sampling.quantized import WireDistribution
 from dragon.sampling.truncation import nucleus
 

@@ -1,8 +1,9 @@
-"""`dragon corpus`: build, check and switch the peer's public passages."""
+"""`dragon peer`, `peer keys` and `corpus`: the peer, who may connect, and what it has read."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -13,11 +14,92 @@ from typing import Annotated
 import typer
 
 from app.settings import Settings
-from cli import defaults
+from cli import defaults, services
 from dragon.errors import ConfigurationError
+from dragon.keys import KeyFile
 from peer.corpus.versions import FLAT_UP_TO, Manifest, Versions
+from peer.keys import DeviceKey, key_file
+from peer.usage import USAGE, KeyUsage
 
-program = typer.Typer(help="The peer's public corpus.", no_args_is_help=True)
+peer_program = typer.Typer(help="Start the cloud peer.", invoke_without_command=True)
+keys_program = typer.Typer(
+    help="Manage the devices' keys; changes apply at once.", no_args_is_help=True
+)
+peer_program.add_typer(keys_program, name="keys")
+
+Name = Annotated[str, typer.Argument(help="Whose key it is, such as a household or a device.")]
+
+
+@peer_program.callback()
+def peer(
+    context: typer.Context,
+    ray: Annotated[
+        bool, typer.Option("--ray", help="Run it on Ray Serve, in several processes.")
+    ] = False,
+) -> None:
+    """Start the cloud peer."""
+    if context.invoked_subcommand is None:
+        services.peer(ray=ray)
+
+
+@keys_program.command("add")
+def add(
+    name: Name,
+    tokens_a_day: Annotated[
+        int | None, typer.Option(min=1, help="Of questions and answers; default: unlimited.")
+    ] = None,
+    answers: Annotated[
+        int | None, typer.Option(min=1, help="At once; default: half of DRAGON_PEER_MAX_SESSIONS.")
+    ] = None,
+    share: Annotated[
+        float, typer.Option(min=0.01, max=100, help="Weight of its engine time; others have 1.")
+    ] = 1.0,
+) -> None:
+    """Create a key and print it once; only its digest is kept."""
+    key = _keys().add(name, tokens_a_day=tokens_a_day, answers=answers, share=share)
+    print(key)
+    print("Set it as DRAGON_PEER_KEY on its devices; it is not shown again.", file=sys.stderr)
+
+
+@keys_program.command("list")
+def list_keys() -> None:
+    """Print the keys' names, their limits, and the tokens they have used today."""
+    from rich.console import Console
+    from rich.table import Table
+
+    usage = KeyUsage(_data_dir() / USAGE)
+    table = Table("name", "share", "answers at once", "tokens a day", "today")
+    for key in _keys().read():
+        table.add_row(
+            key.name,
+            f"{key.share:g}",
+            _or_any(key.answers),
+            _or_any(key.tokens_a_day),
+            str(usage.of(key.name)),
+        )
+    Console().print(table)
+
+
+@keys_program.command("revoke")
+def revoke(name: Name) -> None:
+    """Revoke a key; its devices are disconnected within a second."""
+    _keys().revoke(name)
+    print(f"{name} is revoked.")
+
+
+def _or_any(limit: int | None) -> str:
+    return "-" if limit is None else str(limit)
+
+
+def _data_dir() -> Path:
+    return Settings.read().data_dir
+
+
+def _keys() -> KeyFile[DeviceKey]:
+    return key_file(_data_dir())
+
+
+corpus_program = typer.Typer(help="The peer's public corpus.", no_args_is_help=True)
 
 _Source = Annotated[Path, typer.Argument(help="JSONL, TSV or Parquet with id, title and text.")]
 _Out = Annotated[Path | None, typer.Option(help="Default: DRAGON_PEER_CORPUS.")]
@@ -27,7 +109,7 @@ _Processes = Annotated[
 ]
 
 
-@program.command()
+@corpus_program.command()
 def build(
     source: _Source,
     out: _Out = None,
@@ -46,7 +128,7 @@ def build(
     _made(source, out, processes, partial(builder.build, sharding=sharding))
 
 
-@program.command()
+@corpus_program.command()
 def append(source: _Source, out: _Out = None, processes: _Processes = 1) -> None:
     """Serve a file of passages in addition to the existing ones; run again to resume."""
     from peer.corpus import builder
@@ -70,7 +152,7 @@ def _made(source: Path, out: Path | None, processes: int, making: Callable[..., 
     print(f"{made.documents} documents, {made.passages} passages.")
 
 
-@program.command()
+@corpus_program.command()
 def info(path: _Place = None) -> None:
     """Print the contents of the served corpus, as JSON."""
     versions = _versions(path)
@@ -80,7 +162,7 @@ def info(path: _Place = None) -> None:
     print(json.dumps({**described, "version": served, "versions": versions.names}, indent=2))
 
 
-@program.command()
+@corpus_program.command()
 def verify(path: _Place = None) -> None:
     """Read every file of every version, and report whether each version is as it was built."""
     from peer.corpus.store import Corpus
@@ -101,7 +183,7 @@ def verify(path: _Place = None) -> None:
         raise typer.Exit(1)
 
 
-@program.command()
+@corpus_program.command()
 def switch(version: str, path: _Place = None) -> None:
     """Serve another version, after verifying it; a running peer follows."""
     from peer.corpus.store import Corpus

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats  # type: ignore[import-untyped]
 
-from dragon.sampling.algorithm1 import Drafted, draft, target
+from dragon.protocol.rules.speculative import Drafted, algorithm1_draft, algorithm1_target
 from dragon.sampling.mixture import ETA_ONE, Side, device_weight, mixture
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import SCALE, WireDistribution
@@ -30,11 +30,11 @@ def side(chance: np.random.Generator, vocabulary: int = 12) -> Side:
 def draw(device: Side, cloud: Side, position: int) -> tuple[int, int, int]:
     """Both drafts and the target of a position."""
     drafts = [
-        draft(role, side, SAMPLING, position)
+        algorithm1_draft(role, side, SAMPLING, position)
         for role, side in ((Role.DEVICE, device), (Role.CLOUD, cloud))
     ]
     one, other = (Drafted(*pair) for pair in zip(drafts, (device, cloud), strict=True))
-    return (*drafts, target(one, other, SAMPLING, position))
+    return (*drafts, algorithm1_target(one, other, SAMPLING, position))
 
 
 def fits(drawn: np.ndarray, ids: np.ndarray, weights: np.ndarray) -> bool:
@@ -85,7 +85,10 @@ def test_greedy_takes_the_argmax_of_the_mixture() -> None:
     greedy = Sampling(temperature=0.0)
     for position in range(200):
         device, cloud = side(chance), side(chance)
-        tokens = [draft(r, s, greedy, position) for r, s in zip(Role, (device, cloud), strict=True)]
+        tokens = [
+            algorithm1_draft(r, s, greedy, position)
+            for r, s in zip(Role, (device, cloud), strict=True)
+        ]
         one, other = (Drafted(*pair) for pair in zip(tokens, (device, cloud), strict=True))
         ids, weights = mixture(device, cloud)
-        assert target(one, other, greedy, position) == ids[np.argmax(weights)]
+        assert algorithm1_target(one, other, greedy, position) == ids[np.argmax(weights)]
