@@ -14,8 +14,7 @@ from dragon.inference.decoder import Decoder, Decoding, step
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.protocol.messages import Work
-from dragon.protocol.rules import speculative
-from dragon.protocol.rules.speculative import Drafted
+from dragon.protocol.rules.speculative import Drafted, algorithm1_draft, algorithm1_target
 from dragon.retrieval.prompt_rows import document_rows
 from dragon.retrieval.relevance import relevance
 from dragon.sampling import mixture
@@ -45,10 +44,10 @@ class Passage:
 def algorithm_1(device: Side, cloud: Side, sampling: Sampling, position: int) -> int:
     """The target in `speculative`, from both sides' distributions alone."""
     own, other = (
-        Drafted(speculative.algorithm1_draft(role, side, sampling, position), side)
+        Drafted(algorithm1_draft(role, side, sampling, position), side)
         for role, side in ((Role.DEVICE, device), (Role.CLOUD, cloud))
     )
-    return speculative.algorithm1_target(own, other, sampling, position)
+    return algorithm1_target(own, other, sampling, position)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from sklearn.linear_model import LogisticRegression
 from dragon.retrieval import find, relevance
 from dragon.retrieval.chunking import embedded_text
 from dragon.retrieval.embedder import Embedder
-from dragon.retrieval.find import Read
+from dragon.retrieval.find import JudgedLine
 from dragon.retrieval.judge import Judge
 from dragon.retrieval.relevance import Hit
 from training.texts import FOLDER, KEPT_APART, Text, held_out, read_file, read_texts, same
@@ -34,7 +34,7 @@ LONG = 3
 class Asked:
     """A question: the lines that were read, which of them answer, and whether any of its text."""
 
-    lines: Sequence[Read[Hit]]
+    lines: Sequence[JudgedLine[Hit]]
     right: Sequence[bool]
     answered: bool
 

@@ -19,8 +19,7 @@ from dragon.inference.choice import ModelChoice
 from dragon.inference.decoder import Decoder, step
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.protocol.messages import Work
-from dragon.protocol.rules import speculative
-from dragon.protocol.rules.speculative import Drafted
+from dragon.protocol.rules.speculative import Drafted, algorithm1_draft, algorithm1_target
 from dragon.retrieval.prompt_rows import document_rows
 from dragon.sampling import mixture
 from dragon.sampling.mixture import Side
@@ -66,10 +65,10 @@ def record(answers: int, tokens: int, sequences: int, choice: ModelChoice) -> Ac
 def algorithm_1(device: Side, cloud: Side, sampling: Sampling, position: int) -> tuple[bool, bool]:
     """Whose draft Algorithm 1 takes."""
     own, remote = (
-        Drafted(speculative.algorithm1_draft(role, side, sampling, position), side)
+        Drafted(algorithm1_draft(role, side, sampling, position), side)
         for role, side in ((Role.DEVICE, device), (Role.CLOUD, cloud))
     )
-    token = speculative.algorithm1_target(own, remote, sampling, position)
+    token = algorithm1_target(own, remote, sampling, position)
     return own.token == token, remote.token == token
 
 

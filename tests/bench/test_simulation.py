@@ -14,10 +14,9 @@ from bench.simulation import simulation
 from bench.simulation.simulation import Clock, World
 from dragon.protocol.aggregator_policy import Aggregated, Schedule, Scheduler
 from dragon.protocol.messages import Limits
-from dragon.protocol.rules import speculative
 from dragon.protocol.rules.rule import Rule
 from dragon.protocol.rules.shared_noise import Coupled, Tokenwise
-from dragon.protocol.rules.speculative import Judged, Speculative
+from dragon.protocol.rules.speculative import Judged, Speculative, algorithm1_draft
 from dragon.protocol.session import Session
 from dragon.sampling import mixture
 from dragon.sampling.mixture import Side
@@ -108,7 +107,7 @@ def test_speculative_takes_as_long_as_sampling(world: World, schedule: Schedule)
 
     rule = partial(Speculative, first=scheduler.first, next_aggregator=following)
     seconds, text = played(world, rule, False, sampling)
-    drafts = accepted(text, sampling, speculative.algorithm1_draft)
+    drafts = accepted(text, sampling, algorithm1_draft)
     simulated = simulation.speculative(world, drafts, schedule, 4)
     assert simulated.seconds == pytest.approx(seconds)
     assert [(last.device_accepted, last.cloud_accepted) for last in seen] == [

@@ -20,6 +20,7 @@ import numpy as np
 from dragon.protocol.messages import Correction, Join, Limits, SessionMessage, Work
 from dragon.protocol.rules.rule import Rule
 from dragon.protocol.rules.shared_noise import Coupled
+from dragon.protocol.rules.speculative import algorithm1_draft
 from dragon.protocol.session import Session
 from dragon.sampling import mixture
 from dragon.sampling.mixture import LOG_H_LIMIT, Side
@@ -123,7 +124,7 @@ def reference(
             take = algorithm_1 if speculative else mixture.target
             text.append(take(device, cloud, sampling, position))
         elif speculative:
-            text.append(speculative.algorithm1_draft(Role.DEVICE, device, sampling, position))
+            text.append(algorithm1_draft(Role.DEVICE, device, sampling, position))
         else:
             text.append(mixture.draft(device, sampling, position))
     return text
