@@ -71,7 +71,7 @@ class Holder:
 
 
 class Linked(Protocol):
-    """A device's connection, as far as the peer ends it."""
+    """What the peer needs of a device's connection in order to end it."""
 
     @property
     def holder(self) -> Holder:

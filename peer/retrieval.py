@@ -65,9 +65,11 @@ class Found:
 
 @dataclass
 class Retriever:
-    """Embeds a question, looks it up in the corpus and judges, on the engine's thread.
+    """Embeds a question, looks it up in the corpus and judges what it finds.
 
-    `answers` says what to make rows of: sentences that answer, or passages around them. A corpus
+    All of that happens on the engine's thread, which owns the models.
+
+    `answers` says what rows consist of: sentences that answer, or passages around them. A corpus
     that is `far` is searched in another thread, while the engine continues.
     """
 
@@ -147,7 +149,7 @@ class Retriever:
         return await asyncio.wrap_future(self.engine.submit_urgent(job))
 
     def _computed(self, job: Callable[[], T]) -> T:
-        """Compute with a model, on the engine's thread; a look-up is there already unless far."""
+        """Run a model's job on the engine's thread, where look-ups run unless the corpus is far."""
         return self.engine.submit_urgent(job).result() if self.corpus.far else job()
 
     def _search(self, corpus: Corpus, message: str, top_k: int, *, judged: bool) -> list[Hit]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from dragon.retrieval.chunking import Sentence, sentences
+from dragon.retrieval.chunking import ChunkSentence, sentences
 
 FOLDER = Path(__file__).parent / "data"
 KEPT_APART = "documents.jsonl"
@@ -31,7 +31,7 @@ class Text:
     asked: tuple[tuple[str, str], ...] = ()
     unasked: tuple[str, ...] = ()
 
-    def lines(self) -> list[Sentence]:
+    def lines(self) -> list[ChunkSentence]:
         """Its sentences and lines, as the product cuts them."""
         return sentences([self.text])
 

@@ -45,7 +45,7 @@ class _FromParser(BaseModel):
 
 
 class Cut(_FromParser):
-    """A sentence of the file, as `dragon.retrieval.chunking.Sentence`; `page` if it has pages.
+    """A sentence of the file, as `dragon.retrieval.chunking.ChunkSentence`; `page` if it has pages.
 
     `confidence` is that of its page, in percent, if the text was recognised in a picture.
     """

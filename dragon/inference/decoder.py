@@ -264,14 +264,9 @@ def fill(
         store.save(row, model.kv.read(slot, len(row.tokens)))
 
 
-def step(
-    model: Backend,
-    decoders: Sequence[Decoder],
-    works: Sequence[Work],
-    cancelled: Callable[[], bool] = never,
-) -> list[list[Side]]:
+def step(model: Backend, decoders: Sequence[Decoder], works: Sequence[Work]) -> list[list[Side]]:
     """Run the works of several decoders as `forward` does; the distributions that each asks for."""
-    parts = forward(model, decoders, works, cancelled)
+    parts = forward(model, decoders, works)
     wanted = zip(decoders, works, parts, strict=True)
     return [decoder.sides(work, part) for decoder, work, part in wanted]
 

@@ -104,14 +104,14 @@ class Profile(BaseModel):
 
 
 def decode_delays(
-    model: Backend, rows: int, *, steps: int = _MAX_STEPS, seed: int = 0
+    model: Backend, rows: int, *, steps: int = _MAX_STEPS
 ) -> tuple[list[int], list[float]]:
     """Contexts, in tokens, and the seconds of a step that ends there, averaged over runs.
 
     Rows of random tokens stand for documents; they are prefilled, then decoded with random tokens
     until the context or `steps` ends.
     """
-    runs = [list(_run(model, rows, steps, random.Random(seed + run))) for run in range(_RUNS)]
+    runs = [list(_run(model, rows, steps, random.Random(run))) for run in range(_RUNS)]
     seconds = [sum(delays) / _RUNS for delays in zip(*runs, strict=True)]
     first = CHUNK_TOKENS + 1 + _WARM_UP
     return list(range(first + 1, first + 1 + len(seconds) - _WARM_UP)), seconds[_WARM_UP:]

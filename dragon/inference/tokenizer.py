@@ -21,7 +21,7 @@ from dragon.inference.chat_template import ChatTemplate, Rendering
 from dragon.inference.chat_template import Message as Message
 from dragon.inference.grammar import Grammars, Mask
 from dragon.inference.rows import Begins
-from dragon.inference.tools import Form, Tool
+from dragon.inference.tools import Form
 
 _LONG = 1 << 14  # characters
 _APART = "☺"  # never merged with a neighbour
@@ -263,9 +263,9 @@ class Tokenizer:
         """The chat template's variables that switch reasoning or set its effort."""
         return self._template.variables
 
-    def conversation(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> list[int]:
+    def conversation(self, messages: Sequence[Message]) -> list[int]:
         """Tokens of a conversation, up to where the assistant's next turn begins; see `chat`."""
-        return self.chat(messages, Rendering(tuple(tools))).tokens
+        return self.chat(messages).tokens
 
     def chat(self, messages: Sequence[Message], rendering: Rendering | None = None) -> Chat:
         """A conversation as the chat template renders it, after what is in a row.

@@ -1,4 +1,4 @@
-"""A model's default sampling, from its `generation_config.json`."""
+"""The sampling that a model recommends, in its `generation_config.json`."""
 
 from __future__ import annotations
 

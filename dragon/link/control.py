@@ -91,8 +91,8 @@ def check_hello(own: Hello, other: Hello) -> None:
 class Asking(Control):
     """What the cloud needs to build rows like the device's: documents, prompt, sampling.
 
-    Only documents that answer the query take part or, if it is not `judged` because it is no
-    question, those that may continue a text.
+    If the query is a question, it is `judged`: only documents that answer it take part. Otherwise
+    those do that may continue the text.
     """
 
     conversation: Tokens

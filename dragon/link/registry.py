@@ -63,7 +63,7 @@ class FrameKind(Generic[M]):
 
 @dataclass(frozen=True)
 class TextKind(FrameKind[M]):
-    """A kind of text frame: `kind` is its name, then the stream id if any, the message's fields."""
+    """A kind of text frame: a JSON object of its name, the stream id if any, and the fields."""
 
     def encode(self, stream: int, message: M) -> str:
         """The frame of a message."""

@@ -55,7 +55,7 @@ _PROSE = re.compile(r"[\"'“„«(]?[^\W_a-z].*[.!?…][\"'”“’»)]*", re.
 
 
 @dataclass(frozen=True)
-class Chunk:
+class TextChunk:
     """A passage of a document. `start` and `end` are character offsets into the joined pages."""
 
     text: str
@@ -65,7 +65,7 @@ class Chunk:
 
 
 @dataclass(frozen=True)
-class Sentence(Chunk):
+class ChunkSentence(TextChunk):
     """A sentence or a line of a chunk: the unit of retrieval, and one row of the model.
 
     `context` is what it stands under, since "She drinks lapsang souchong" says little alone: the
@@ -80,7 +80,7 @@ def embedded_text(text: str, context: str) -> str:
     return f"{text} ({context})" if context else text
 
 
-def sentences(pages: Sequence[str], most: int = MOST_BYTES) -> list[Sentence]:
+def sentences(pages: Sequence[str], most: int = MOST_BYTES) -> list[ChunkSentence]:
     """The sentences and lines of every chunk, with the guarantees of `chunks`.
 
     A small model quotes a short row exactly and a long one badly, while the embedder can tell which
@@ -91,13 +91,13 @@ def sentences(pages: Sequence[str], most: int = MOST_BYTES) -> list[Sentence]:
 
 def each_sentence(
     pages: Sequence[str], most: int = MOST_BYTES, *, alone: bool = False
-) -> Iterator[Sentence]:
+) -> Iterator[ChunkSentence]:
     """`sentences`, lazily. `alone`: lines are rows of a table, and none is another's context.
 
     A heading is yielded only if nothing stands under it, or if it has no markup and may not be a
     heading. An item's number belongs to no sentence.
     """
-    heading: Sentence | None = None
+    heading: ChunkSentence | None = None
     bare = False  # whether nothing stands under the heading yet
     opening, opened, end = "", -1, -2
     for whole, line, following in _lines(pages, most):
@@ -125,9 +125,9 @@ def each_sentence(
         yield heading
 
 
-def _lines(pages: Sequence[str], most: int) -> Iterator[tuple[Chunk, Sentence, str]]:
+def _lines(pages: Sequence[str], most: int) -> Iterator[tuple[TextChunk, ChunkSentence, str]]:
     """Every line with its chunk, and the text of the line after it."""
-    before: tuple[Chunk, Sentence] | None = None
+    before: tuple[TextChunk, ChunkSentence] | None = None
     for whole in chunks(pages, most):
         for line in _pieces(whole, _LINES, 0, len(whole.text)):
             if before:
@@ -137,13 +137,15 @@ def _lines(pages: Sequence[str], most: int) -> Iterator[tuple[Chunk, Sentence, s
         yield *before, ""
 
 
-def _pieces(whole: Chunk, breaks: re.Pattern[str], start: int, stop: int) -> Iterator[Sentence]:
+def _pieces(
+    whole: TextChunk, breaks: re.Pattern[str], start: int, stop: int
+) -> Iterator[ChunkSentence]:
     """The pieces between breaks in a part of a chunk, stripped of white space."""
     ends = [match.end() for match in breaks.finditer(whole.text, start, stop)]
     for end in [*ends, stop]:
         if text := whole.text[start:end].strip():
             at = whole.start + whole.text.index(text, start)
-            yield Sentence(text, at, at + len(text), whole.page, "")
+            yield ChunkSentence(text, at, at + len(text), whole.page, "")
         start = end
 
 
@@ -166,16 +168,16 @@ def _introduces(line: str, following: str, *, apart: bool) -> bool:
     )
 
 
-def _level(heading: Sentence) -> int:
+def _level(heading: ChunkSentence) -> int:
     return len(heading.text) - len(heading.text.lstrip("#")) or _LEVEL_OF_CAPITALS
 
 
-def _title(heading: Sentence | None) -> str:
+def _title(heading: ChunkSentence | None) -> str:
     """A heading's words."""
     return "" if heading is None else heading.text.lstrip("#").strip()
 
 
-def chunks(pages: Sequence[str], most: int = MOST_BYTES) -> Iterator[Chunk]:
+def chunks(pages: Sequence[str], most: int = MOST_BYTES) -> Iterator[TextChunk]:
     """Split pages into chunks of at most `most` bytes, none of which crosses a page.
 
     With `joined = "\\f".join(pages)` each chunk has `text == joined[start:end]`, begins and ends
@@ -190,7 +192,7 @@ def chunks(pages: Sequence[str], most: int = MOST_BYTES) -> Iterator[Chunk]:
         while position < len(page):
             end = _chunk_end(page, position, most)
             text = page[position:end].rstrip()
-            yield Chunk(text, base + position, base + position + len(text), number)
+            yield TextChunk(text, base + position, base + position + len(text), number)
             position = _skip_space(page, end)
         base += len(page) + len(PAGE_BREAK)
 

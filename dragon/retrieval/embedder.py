@@ -35,7 +35,7 @@ PACKAGED_WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb
 MAX_TOKENS = 256  # of a text in the packaged model
 
 Passage = tuple[str, str]
-"""A text and its context, as `dragon.retrieval.chunking.Sentence` has them."""
+"""A text and its context, as `dragon.retrieval.chunking.ChunkSentence` has them."""
 
 
 @dataclass(frozen=True)

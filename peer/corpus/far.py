@@ -129,9 +129,9 @@ class FarCorpus(Corpus):
             _without.reset(token)
 
     def close(self) -> None:
-        """Wait for no excluded shard any more.
+        """Stop looking for excluded shards.
 
-        Searches in progress end; its threads end once nothing refers to it.
+        Searches in progress end; the threads end once nothing refers to the corpus.
         """
         self._closed.set()
 

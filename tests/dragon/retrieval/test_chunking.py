@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragon.retrieval.chunking import MOST_BYTES, PAGE_BREAK, Chunk, chunks, sentences
+from dragon.retrieval.chunking import MOST_BYTES, PAGE_BREAK, TextChunk, chunks, sentences
 from tests.samples import prose
 
 
@@ -15,7 +15,7 @@ def size(text: str) -> int:
     return len(text.encode())
 
 
-def check(pages: list[str], chunks: list[Chunk], limit: int) -> None:
+def check(pages: list[str], chunks: list[TextChunk], limit: int) -> None:
     """What must hold of every result, whatever the text."""
     joined = PAGE_BREAK.join(pages)
     rest, position = [], 0
@@ -32,7 +32,7 @@ def check(pages: list[str], chunks: list[Chunk], limit: int) -> None:
 
 def test_a_short_note_is_one_chunk() -> None:
     note = "Dentist: Tuesday 14 May.\nBring the X-ray.\n\nParking costs 3 euros.\n"
-    assert [*chunks([note])] == [Chunk(note.strip(), 0, len(note) - 1, 1)]
+    assert [*chunks([note])] == [TextChunk(note.strip(), 0, len(note) - 1, 1)]
 
 
 @pytest.mark.parametrize("pages", [[], [""], [" \n\t\n"], ["", " ", "\n"]])

@@ -33,8 +33,8 @@ class Dialect(ABC):
     """A server's way to complete texts.
 
     It names the `likeliest` tokens, of texts of at most `context` tokens, and writes `slots` texts
-    at once. `one_place`: the server has what it computed for a text only in the place where it
-    writes it, so it must stop there before it continues elsewhere.
+    at once. `one_place`: the server keeps what it has computed for a text in the slot where it
+    writes it, so a stream must end there before the text can go on in another slot.
     """
 
     path: ClassVar[str]
