@@ -244,11 +244,10 @@ def usual_sampling(usual: Usual, mode: Mode, *, bounded: bool = False) -> dict[s
     randomness.
     """
     greedy = usual.temperature == 0.0 and not bounded
-    if mode is Mode.SPECULATIVE:
-        fields: dict[str, Any] = {"repetition_penalty": usual.repetition_penalty}
-    else:
-        fields = asdict(usual)
-    if usual.temperature is None or bounded or mode is Mode.SPECULATIVE:
+    fields: dict[str, Any] = asdict(usual)
+    if not mode.takes_any_sampling:
+        fields = {"repetition_penalty": usual.repetition_penalty}
+    if usual.temperature is None or bounded or not mode.takes_any_sampling:
         fields["temperature"] = 0.0 if greedy else 1.0
     return fields
 
@@ -277,8 +276,9 @@ def _check_bounded(
     body: GenerationBody, options: DragonOptions, details: Details | None, mode: Mode
 ) -> None:
     """Raises `InvalidRequestError` for parameters that an answer with a budget cannot have."""
+    private = mode.joint and not mode.sends_up
     for refused, param, why in (
-        (mode is not Mode.ONEWAY, "dragon.aggregation", "only `oneway` sends no distribution"),
+        (not private, "dragon.aggregation", "only `oneway` sends no distribution"),
         (body.temperature == 0.0, "temperature", "a bound needs chance: leave it out"),
         (body.seed is not None, "seed", "its noise is never repeated: leave it out"),
         (details is not None, "logprobs", "they, provenance and best_of are not for such answers"),

@@ -46,7 +46,7 @@ def request_of(state: AppState, prompt: Prompt, params: Params) -> GenerationReq
     """The request for one answer to a prompt."""
     mode = params.mode or state.settings.aggregation
     # Algorithm 1 is not defined in between.
-    usual = 0.0 if mode is Mode.SPECULATIVE else DEFAULT_TEMPERATURE
+    usual = DEFAULT_TEMPERATURE if mode.takes_any_sampling else 0.0
     sampling = Sampling(
         temperature=usual if params.temperature is None else params.temperature,
         seed=seed_or_new(params.seed),
