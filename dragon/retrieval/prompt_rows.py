@@ -22,6 +22,16 @@ from dragon.retrieval.relevance import BARE_RELEVANCE, Hit
 from dragon.sampling.role import Role
 
 NO_ANSWER = "I found no direct answer."
+INSTRUCTION = (
+    "Answer the last question from the passages below, in your own words. Cite the passages that "
+    "you use by their numbers, as in [1] or [2] [3]. If they do not answer the question, say so."
+)
+NOTHING_FOUND = (
+    "No passage was found for the last question. Answer it from the conversation, or say that you "
+    "do not know."
+)
+
+H = TypeVar("H", bound=Hit)
 
 
 class RetrievedText(Protocol):
@@ -100,18 +110,6 @@ def document_rows(
             rows.append(replace(row, vector=passage.vector, quotes=quoted))
             kept.append(passage)
     return rows or [bare_row(tokenizer, raw=raw, quotes=quotes, begins=begins)], kept
-
-
-INSTRUCTION = (
-    "Answer the last question from the passages below, in your own words. Cite the passages that "
-    "you use by their numbers, as in [1] or [2] [3]. If they do not answer the question, say so."
-)
-NOTHING_FOUND = (
-    "No passage was found for the last question. Answer it from the conversation, or say that you "
-    "do not know."
-)
-
-H = TypeVar("H", bound=Hit)
 
 
 def first_number(side: Role, top_k: int) -> int:
