@@ -6,7 +6,7 @@ import math
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from dragon.errors import OverloadedError
@@ -20,6 +20,9 @@ from peer.keys import DeviceKey
 from peer.metrics import PeerMetrics
 from peer.retrieval import Retriever
 from peer.usage import KeyUsage, seconds_to_midnight
+
+if TYPE_CHECKING:
+    from peer.server import DeviceConnection
 
 _LASTING_S = 5.0
 """How long an answer is assumed to last before one has ended."""
@@ -70,27 +73,6 @@ class Holder:
         self.key, self.household = key, Household(key.digest, key.share)
 
 
-class Linked(Protocol):
-    """What the peer needs of a device's connection in order to end it."""
-
-    @property
-    def holder(self) -> Holder:
-        """The connection's holder."""
-
-    def leave(self) -> None:
-        """Ask the device to open its next answers elsewhere."""
-
-    @property
-    def left(self) -> bool:
-        """Whether nothing is left to do for the device."""
-
-    def end(self) -> None:
-        """Hang up because the peer is shutting down."""
-
-    def expel(self) -> None:
-        """End everything of a device whose key was revoked."""
-
-
 @dataclass
 class Shared:
     """What all connections share; `sessions` counts their open streams.
@@ -111,7 +93,7 @@ class Shared:
     lasting: Estimate = field(default_factory=lambda: Estimate(_LASTING_S))
     turns: ReturnTimes = field(default_factory=ReturnTimes)
     draining: bool = False
-    connections: set[Linked] = field(default_factory=set)
+    connections: set[DeviceConnection] = field(default_factory=set)
     holders: WeakValueDictionary[str, Holder] = field(default_factory=WeakValueDictionary)
 
     @property
