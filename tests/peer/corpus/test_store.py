@@ -19,7 +19,7 @@ from dragon.retrieval.lexical import coverage, match_expression
 from dragon.retrieval.query_parsing import Query
 from dragon.retrieval.relevance import score
 from peer.corpus import store as module
-from peer.corpus.builder import build
+from peer.corpus.builder import Sharding, build
 from peer.corpus.shard import PASSAGES as DATABASE
 from peer.corpus.store import Corpus
 from tests.peer.corpus.sources import PASSAGES, StandIn, rows, tsv
@@ -94,12 +94,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The same documents as one, in shards, and with an index of what is in each shard."""
     folder = tmp_path_factory.mktemp("made")
     source = rows(folder / "source", range(1200))
-    for name, choices in {
-        "one": {},
-        "shards": {"shards": 3},
-        "indexed": {"shards": 3, "flat_up_to": 300},
+    for name, sharding in {
+        "one": Sharding(),
+        "shards": Sharding(3),
+        "indexed": Sharding(3, flat_up_to=300),
     }.items():
-        build(source, folder / name, StandIn(), **choices)
+        build(source, folder / name, StandIn(), sharding)
     return {name: folder / name for name in ("one", "shards", "indexed")}
 
 
