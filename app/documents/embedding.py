@@ -46,18 +46,17 @@ class Embedding:
         lacking = await self.index.lacking(document, ids)
         done = len(ids) - len(lacking)
         progress(done, len(ids))
-        async with self._turns.turn(rank) as give_way:
-            for start in range(0, len(lacking), _PART):
-                part = lacking[start : start + _PART]
-                vectors = np.empty((len(part), self.embedder.dim), dtype=np.float32)
-                for first in range(0, len(part), _TURN):
-                    await give_way()
-                    some = part[first : first + _TURN]
-                    out = vectors[first : first + len(some)]
+        for start in range(0, len(lacking), _PART):
+            part = lacking[start : start + _PART]
+            vectors = np.empty((len(part), self.embedder.dim), dtype=np.float32)
+            for first in range(0, len(part), _TURN):
+                some = part[first : first + _TURN]
+                out = vectors[first : first + len(some)]
+                async with self._turns.turn(rank):
                     await self._embed(some, out, together=len(ids) > _SHORT)
-                    done += len(some)
-                    progress(done, len(ids))
-                await to_the_end(self.index.add(document, part, vectors))
+                done += len(some)
+                progress(done, len(ids))
+            await to_the_end(self.index.add(document, part, vectors))
 
     # A query that is cancelled would leave its snapshot open.
 
@@ -75,11 +74,11 @@ class Embedding:
         """Embed chunks into `out`, float32 [len(ids), dim]."""
         done = 0
         for job in _jobs(await to_the_end(self._passages(ids))):
-            alone = [embedded_text(*passage) for passage in job]
-            embed = self.embedder.embed
-            work = partial(self.embedder.embed_passages, job) if together else partial(embed, alone)
-            vectors = await self.run_idle(work)
-            out[done : done + len(job)] = vectors
+            if together:
+                work = partial(self.embedder.embed_passages, job)
+            else:
+                work = partial(self.embedder.embed, [embedded_text(*passage) for passage in job])
+            out[done : done + len(job)] = await self.run_idle(work)
             done += len(job)
 
 

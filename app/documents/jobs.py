@@ -34,51 +34,27 @@ class Turns:
     """Turns, one at a time: of those who wait the one of the highest rank is next."""
 
     def __init__(self) -> None:
-        self._taken = False
+        self._now: asyncio.Future[None] | None = None
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
         self._arrival = itertools.count()
 
     @asynccontextmanager
-    async def turn(self, rank: int) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-        """Wait for a turn, and give it up at the end.
-
-        What it yields lets those of a higher rank go first, if there are any.
-        """
-        held = False
-
-        async def give_way() -> None:
-            nonlocal held
-            if self._waiting and -self._waiting[0][0] > rank:
-                held = False
-                self._call_next()
-                await self._take(rank)
-                held = True
-
-        await self._take(rank)
-        held = True
+    async def turn(self, rank: int) -> AsyncIterator[None]:
+        """Wait for a turn, and give it up at the end."""
+        mine = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiting, (-rank, next(self._arrival), mine))
+        self._call_next()
         try:
-            yield give_way
+            await mine
+            yield
         finally:
-            if held:
+            if self._now is mine:
+                self._now = None
                 self._call_next()
-
-    async def _take(self, rank: int) -> None:
-        if not self._taken:
-            self._taken = True
-            return
-        called = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._waiting, (-rank, next(self._arrival), called))
-        try:
-            await called
-        except asyncio.CancelledError:
-            if called.done() and not called.cancelled():
-                self._call_next()
-            raise
 
     def _call_next(self) -> None:
-        while self._waiting:
+        while self._now is None and self._waiting:
             _, _, called = heapq.heappop(self._waiting)
-            if not called.done():
+            if not called.done():  # who waits for it may have been cancelled
+                self._now = called
                 called.set_result(None)
-                return
-        self._taken = False
