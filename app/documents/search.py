@@ -1,5 +1,7 @@
 """Hybrid search over uploaded documents: dense vectors and BM25, fused, and lines judged.
 
+It finds sentences; or, for a model that writes and a person who reads, passages around them.
+
 It uses what is there: of a document that is still being taken in, the words of what is cut, and the
 vectors of what is embedded. A question that leans on a conversation is read in both wordings, as it
 was asked and standing alone, and lines beside what the last reply was written from are likelier.
@@ -9,8 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 
 from sqlalchemy import ColumnElement, Select, column, not_, select, table, text
@@ -24,9 +27,10 @@ from app.documents.spelling import respelled
 from app.documents.summaries import Summaries, subject
 from app.documents.tables.answer import answer
 from app.documents.tables.records import Shelf
-from app.documents.texts import paragraph_at, text_of, title_of, whole_end
+from app.documents.texts import APART, paragraph_at, text_of, title_of, whole_end
 from app.storage.tables import Chunk, Document
 from dragon.errors import InvalidRequestError
+from dragon.retrieval.chunking import PAGE_BREAK
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.find import (
     CANDIDATES,
@@ -40,7 +44,15 @@ from dragon.retrieval.find import (
 from dragon.retrieval.judge import TextJudge
 from dragon.retrieval.lexical import coverage, fused, match_expression
 from dragon.retrieval.names import spellings
-from dragon.retrieval.passages import REACH
+from dragon.retrieval.passages import (
+    REACH,
+    SENTENCES,
+    TO_READ,
+    TO_WRITE_FROM,
+    Length,
+    around,
+    heading,
+)
 from dragon.retrieval.query_parsing import Query
 from dragon.retrieval.relevance import HIGHEST
 
@@ -87,17 +99,33 @@ class Finder:
         found = (await self._judged(asked, best, scope))[:k]
         return await asyncio.to_thread(_in_paragraphs, found, self.tables.files)
 
-    async def lines(
-        self, query: str, k: int, scope: Scope = EVERYTHING
-    ) -> tuple[list[DocumentHit], list[DocumentHit]]:
-        """What is computed from documents for a query, and at most k lines that answer it.
+    async def passages(self, query: str, k: int, scope: Scope = EVERYTHING) -> list[DocumentHit]:
+        """At most k passages that answer a query, best first; `context` is their heading.
+
+        What a table answers, or a summary, comes before them. Raises InvalidRequestError as
+        `search` does.
+        """
+        query = await to_the_end(self._respelled(query))
+        asked, best = await self._nearest(query, SENTENCES * k, scope)
+        computed = await self._computed(query, best, scope) or []
+        hits = (await self._judged(asked, best, scope))[: SENTENCES * k]
+        near = await to_the_end(self.near(hits))
+        cut = await asyncio.to_thread(self._cut, hits, near, k, TO_WRITE_FROM, self._texts())
+        return [*(replace(hit, context="") for hit in computed), *cut][:k]
+
+    async def closest(self, query: str, k: int, scope: Scope = EVERYTHING) -> list[DocumentHit]:
+        """At most k paragraphs, or parts of them, and rows that come nearest, whether they answer.
 
         Raises InvalidRequestError as `search` does.
         """
-        query = await to_the_end(self._respelled(query))
-        asked, best = await self._nearest(query, k, scope)
-        computed = await self._computed(query, best, scope)
-        return computed or [], (await self._judged(asked, best, scope))[:k]
+        hits = await self.search(query, SENTENCES * k, scope, relevant=False)
+        near, texts = await to_the_end(self.near(hits)), self._texts()
+
+        def paragraphs() -> list[DocumentHit]:
+            own = {hit.id: _together(hit, near[hit.id], texts(hit.document)) for hit in hits}
+            return self._cut(hits, own, k, TO_READ, texts)
+
+        return await asyncio.to_thread(paragraphs)
 
     async def _judged(
         self, asked: Query, best: Sequence[DocumentHit], scope: Scope
@@ -147,6 +175,39 @@ class Finder:
                     for each in nearest
                 ]
         return near
+
+    def _texts(self) -> Callable[[str], str]:
+        """Reads the texts of documents by their ids, each once."""
+        return cache(partial(text_of, self.tables.files))
+
+    @staticmethod
+    def _cut(
+        hits: Sequence[DocumentHit],
+        near: dict[int, Sequence[DocumentHit]],
+        k: int,
+        length: Length,
+        text_by: Callable[[str], str],
+    ) -> list[DocumentHit]:
+        passages = []
+        for hit, sentences in around(hits, near, k, length):
+            text = text_by(hit.document)
+            start, end = sentences[0].start, sentences[-1].end
+            # While it is being read, a document has its sentences, and no text yet.
+            joined = " ".join(sentence.text for sentence in sentences)
+            if passage := text[start:end].replace(PAGE_BREAK, "\n") or joined:
+                passages.append(
+                    replace(
+                        hit,
+                        text=passage,
+                        context=heading(sentences[0], near[hit.id]),
+                        page=sentences[0].page,
+                        confidence=sentences[0].confidence,
+                        start=start,
+                        end=end,
+                        sentences=tuple(sentence.text for sentence in sentences),
+                    )
+                )
+        return passages
 
     async def _respelled(self, query: str) -> str:
         async with self.sessions() as session:
@@ -278,6 +339,20 @@ def _in_paragraphs(hits: Sequence[DocumentHit], files: Path) -> list[DocumentHit
 def _overlap(one: DocumentHit, other: DocumentHit) -> bool:
     same = one.document == other.document
     return same and one.start < other.end and other.start < one.end
+
+
+def _together(hit: DocumentHit, near: Sequence[DocumentHit], text: str) -> Sequence[DocumentHit]:
+    """Of the sentences around a hit those of its paragraph; of a table its row alone."""
+    if hit.tabular:
+        return [chunk for chunk in near if chunk.id == hit.id]
+    paragraph: list[DocumentHit] = []
+    for chunk in near:
+        if paragraph and APART.search(text, paragraph[-1].end, chunk.start):
+            if paragraph[-1].id >= hit.id:
+                break
+            paragraph = []
+        paragraph.append(chunk)
+    return paragraph
 
 
 async def _chunks_within(session: AsyncSession, scope: Scope) -> list[int] | None:

@@ -8,13 +8,12 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.documents.adding import SEARCHED, Adding
-from app.documents.collections import Collections
 from app.documents.embedding import Embedding
-from app.documents.erasure import DerivedStore, Erasure
+from app.documents.erasure import DerivedStore, Erasure, blank_passages
 from app.documents.expiry import Expiry
 from app.documents.folders.folders import Folders
 from app.documents.folders.keeping import CANCELLED, Keeping
@@ -22,7 +21,6 @@ from app.documents.hits import EVERYTHING, Scope
 from app.documents.index import DocumentIndex
 from app.documents.ingestion import Ingestion
 from app.documents.jobs import RunJob, in_thread
-from app.documents.passages import Passages
 from app.documents.progress import Progress, final
 from app.documents.redaction import Redaction
 from app.documents.search import Finder
@@ -31,7 +29,7 @@ from app.documents.tables.records import Shelf
 from app.owners import everyone
 from app.storage.owned import require_own
 from app.storage.purge import Purge
-from app.storage.tables import Document, Status, upload_order
+from app.storage.tables import Chunk, Document, Status, upload_order
 from dragon.errors import DocumentError, NotFoundError
 from dragon.localizable import localizable
 from dragon.retrieval.embedder import TextEmbedder
@@ -72,16 +70,14 @@ class DocumentStore:
         self._index = DocumentIndex(data_dir / "index", embedder.fingerprint, embedder.dim)
         self.purge = Purge(sessions)
         self._changing = asyncio.Lock()
-        self.collections = Collections(sessions, self._index, self._changing)
         tables = Shelf(self._files)
         self._erasure = Erasure(
             self._files, self._index, kv, tables, self.purge, sessions, self._changing
         )
         summaries = Summaries(sessions, self._index, self._files)
         finder = Finder(sessions, self._index, tables, summaries, embedder, judge, run_urgent)
-        passages = Passages(finder, self._files)
         self.search, self.said = finder.search, finder.said
-        self.passages_about, self.closest = passages.of, passages.closest
+        self.passages_about, self.closest = finder.passages, finder.closest
         embedding = Embedding(sessions, embedder, self._index, run_idle)
         self._ingestion = Ingestion(
             self._files, sessions, self._index, embedding, kv, self._erasure
@@ -176,8 +172,37 @@ class DocumentStore:
         return document
 
     async def share(self, document_id: str, *, shared: bool) -> Document:
-        """See Collections.share. Raises NotFoundError."""
-        return await self.collections.share(await self.get(document_id), shared=shared)
+        """Let all others read a document from now on, or nobody else; returns the document.
+
+        Where it is no longer shared, its passages vanish from others' answers, whose text stays.
+        Raises NotFoundError, NotYoursError.
+        """
+        await self.own(document_id)
+        of_document = Chunk.document_id == document_id
+        async with self._changing:
+            async with self._sessions.begin() as session:
+                for table, those in ((Document, Document.id == document_id), (Chunk, of_document)):
+                    await session.execute(update(table).where(those).values(shared=shared))
+                document = await session.get_one(Document, document_id)
+                if not shared:
+                    with everyone():
+                        await blank_passages(session, document_id, but_of=document.owner)
+                chunks = list(await session.scalars(select(Chunk.id).where(of_document)))
+            await self._index.place(document, chunks)
+            return document
+
+    async def collections(self) -> Sequence[tuple[str, int]]:
+        """Every collection that has a document, by name, and how many it has."""
+        counts = select(Document.collection, func.count()).group_by(Document.collection)
+        async with self._sessions() as session:
+            rows = await session.execute(counts.order_by(Document.collection))
+            return [(name, count) for name, count in rows]
+
+    async def move(self, documents: Sequence[str], collection: str) -> None:
+        """Put documents of one's own into a collection; they keep their ids."""
+        chosen = update(Document).where(Document.id.in_(documents))
+        async with self._changing, self._sessions.begin() as session:
+            await session.execute(chosen.values(collection=collection))
 
     async def content(self, document_id: str) -> BinaryIO:
         """The uploaded file, open for reading. Raises NotFoundError."""

@@ -1,7 +1,4 @@
-"""Anna and Ben share a device: whatever Ben tries with his key, he learns nothing of hers.
-
-Covers `app.documents.collections`.
-"""
+"""Anna and Ben share a device: whatever Ben tries with his key, he learns nothing of hers."""
 
 from __future__ import annotations
 

@@ -299,7 +299,7 @@ async def unshare_file(file_id: str, documents: Store) -> FileObject:
 @router.get("/collections")
 async def list_collections(documents: Store) -> CollectionList:
     """The collections, by name."""
-    found = await documents.collections.counted()
+    found = await documents.collections()
     return CollectionList(data=[Collection(name=name, files=files) for name, files in found])
 
 

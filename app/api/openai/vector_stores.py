@@ -108,7 +108,7 @@ async def create_store(body: StoreBody, state: State) -> VectorStore:
         )
     await _require_free(body.file_ids, name, "file_ids", state)
     name = await state.conversations.projects.put(name, "")
-    await state.documents.collections.move(body.file_ids, name)
+    await state.documents.move(body.file_ids, name)
     return (await store_of(_id_of(name), state)).object()
 
 
@@ -132,7 +132,7 @@ async def get_store(store_id: str, state: State) -> VectorStore:
 async def delete_store(store_id: str, state: State) -> StoreDeleted:
     """Delete a collection; its files stay, in none."""
     store = await store_of(store_id, state)
-    await state.documents.collections.move([each.id for each in store.documents], "")
+    await state.documents.move([each.id for each in store.documents], "")
     await state.conversations.projects.delete(store.name)
     return StoreDeleted(id=store_id)
 
@@ -172,7 +172,7 @@ async def remove_file(store_id: str, file_id: str, state: State) -> StoreFileDel
     """Take a file out of a store; the file stays, in no collection."""
     (await store_of(store_id, state)).one(file_id)
     document = await state.documents.own(file_id)
-    await state.documents.collections.move([document.id], "")
+    await state.documents.move([document.id], "")
     return StoreFileDeleted(id=file_id)
 
 
@@ -205,7 +205,7 @@ async def search_store(store_id: str, body: StoreSearchBody, state: State) -> St
 async def put(file_ids: Sequence[str], store: Store, param: str, state: AppState) -> None:
     """Put files into a store. Raises `InvalidRequestError` if one is in another."""
     await _require_free(file_ids, store.name, param, state)
-    await state.documents.collections.move(file_ids, store.name)
+    await state.documents.move(file_ids, store.name)
 
 
 async def limits(store_ids: Sequence[str], state: AppState) -> dict[str, tuple[str, ...]]:

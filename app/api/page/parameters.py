@@ -118,7 +118,7 @@ async def _within(state: AppState, project: str, params: Params) -> Params:
     """The parameters with the project's documents, unless some are chosen."""
     if params.documents is not None or params.collections is not None:
         return params
-    held = {name for name, _ in await state.documents.collections.counted()}
+    held = {name for name, _ in await state.documents.collections()}
     chosen = {"collections": (project,)} if project in held else {"documents": ()}
     return params.model_copy(update=chosen)
 

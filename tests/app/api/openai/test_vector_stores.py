@@ -1,8 +1,7 @@
 """Vector stores by the stock client, over real documents.
 
 Covers `app.api.openai.file_batches`, `app.api.openai.paging`,
-`app.api.openai.vector_store_shapes` and
-`app.documents.collections`.
+`app.api.openai.vector_store_shapes`.
 """
 
 from __future__ import annotations
