@@ -50,9 +50,7 @@ _ANY = {
 _HEADING = re.compile(r"^#{1,6} ", re.MULTILINE)
 _PARAGRAPH = re.compile(r"\n\s*\n")
 _NAMES = 1000  # of documents, the newest, among which the one that is meant is looked for
-_OPENED = 16  # documents, at most, whose beginnings are read
 _NEAREST = 8  # passages that tell which document is meant
-_OPENING = 200  # characters
 _SENTENCES = 2000  # of a document, at most
 _MOST = 8  # sentences
 _LEAST = 3  # sections
@@ -141,7 +139,7 @@ class Summaries:
             processed = select(Document).where(Document.status == Status.PROCESSED)
             newest = processed.order_by(upload_order.desc()).limit(_NAMES)
             documents = list(await session.scalars(scope.within(newest)))
-            meant = await asyncio.to_thread(self._meant, query, subject, documents, best)
+            meant = _meant(query, subject, documents, best)
             if meant is None:
                 return []
             chunks = select(Chunk).where(Chunk.document_id == meant.id).order_by(Chunk.id)
@@ -158,36 +156,35 @@ class Summaries:
         whole = replace(hit, text=summary, end=chosen[-1].end)
         return [replace(whole, score=1.0 + WORDS, relevance=HIGHEST)]
 
-    def _meant(
-        self,
-        query: str,
-        subject: frozenset[str],
-        documents: Sequence[Document],
-        best: Sequence[DocumentHit],
-    ) -> Document | None:
-        """The document to sum up: by its name, or how it begins, or since it is all about that.
 
-        If any will do it is the one that earlier questions were about, or else the newest.
-        """
-        known = {each.id: each for each in documents}
-        near = dict.fromkeys(hit.document for hit in best)
-        close = [known[each] for each in near if each in known]
-        if not subject:
-            before = close if query.endswith(")") else []
-            return next(iter([*before, *documents]), None)
-        likeliest = max(documents, key=lambda each: named(subject, each.filename), default=None)
-        if likeliest is not None and named(subject, likeliest.filename):
-            return likeliest
-        for each in close[:_OPENED]:
-            if 2 * named(subject, text_of(self.files, each.id)[:_OPENING]) >= len(subject):
-                return each
-        return known.get(_about(subject, best[:_NEAREST]))
+def _meant(
+    query: str,
+    subject: frozenset[str],
+    documents: Sequence[Document],
+    best: Sequence[DocumentHit],
+) -> Document | None:
+    """The document to sum up: by its name, or its title, or since it is all about that.
+
+    If any will do it is the one that earlier questions were about, or else the newest.
+    """
+    known = {each.id: each for each in documents}
+    near = [hit for hit in best if hit.document in known]
+    if not subject:
+        before = [known[hit.document] for hit in near] if query.endswith(")") else []
+        return next(iter([*before, *documents]), None)
+    likeliest = max(documents, key=lambda each: named(subject, each.filename), default=None)
+    if likeliest is not None and named(subject, likeliest.filename):
+        return likeliest
+    for hit in near:
+        if 2 * named(subject, hit.about) >= len(subject):
+            return known[hit.document]
+    return known.get(_about(subject, best[:_NEAREST]))
 
 
 def _about(subject: frozenset[str], nearest: Sequence[DocumentHit]) -> str:
     """The document that most of the nearest passages are of, if one names any of these stems."""
     for document, count in Counter(hit.document for hit in nearest).most_common(1):
         texts = (f"{hit.text} {hit.context}" for hit in nearest if hit.document == document)
-        if 2 * count > _NEAREST and any(named(subject, text) for text in texts):
+        if 2 * count > len(nearest) and any(named(subject, text) for text in texts):
             return document
     return ""
