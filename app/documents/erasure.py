@@ -196,7 +196,7 @@ class Erasure:
         for document, ids in chunks.items():
             await self.index.remove(document, ids)
             await asyncio.to_thread(self.kv.forget, document)
-            self.tables.forget(document)
+            self.tables.forget()
             await asyncio.to_thread(_remove, self.files / document)
         if chunks:
             await self.purge.now()

@@ -7,17 +7,15 @@ repeats its first value.
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from pathlib import Path
-from threading import Lock
 
 from app.documents.readers.grid import WIDTH
 from app.documents.readers.sniff import Kind
 from app.documents.tables.columns import Column, Holds, columns_of
-from app.documents.texts import text_of
 
 _YES, _NO = {"yes", "y", "true", "x"}, {"no", "n", "false", "-", ""}
 _FIELD = re.compile(r"([^;]{1,200}?): (.*)", re.DOTALL)
@@ -119,13 +117,14 @@ class Table:
 
 def tables_in(text: str) -> list[Table]:
     """Every table of two rows and two columns at least, and lists, which are tables of one."""
-    found = list(_lists(text))
+    found = []
     for run in _runs(text):
         names = tuple(dict.fromkeys(name for record, _ in run for name in record))
         if len(run) > 1 and len(names) > 1:
             rows = tuple(tuple(record.get(name, "") for name in names) for record, _ in run)
             found.append(Table(names, rows, tuple(span for _, span in run)))
-    return found
+    taken = {span for each in found for span in each.spans}
+    return [*(each for each in _lists(text) if taken.isdisjoint(each.spans)), *found]
 
 
 def _lists(text: str) -> Iterator[Table]:
@@ -195,30 +194,23 @@ def _record(line: str) -> dict[str, str]:
     return fields if fields.keys() != {""} else {}
 
 
-@dataclass(frozen=True)
 class Shelf:
     """Tables of the documents under `files`, of those used last. A document never changes."""
 
-    files: Path
-    _tables: OrderedDict[str, Sequence[Table]] = field(default_factory=OrderedDict)
-    _lock: Lock = field(default_factory=Lock)  # searches run in threads
+    def __init__(self, files: Path) -> None:
+        self.files = files
+        self._tables = lru_cache(_KEPT)(self._read)
+
+    def _read(self, document: str) -> Sequence[Table]:
+        return tables_in((self.files / document / "text").read_text("utf-8"))
 
     def of(self, document: str, kind: str) -> Sequence[Table]:
         """A document's tables; none if it is gone, or of a kind that has none. It reads a file."""
-        if not (kind and Kind(kind).has_tables):
-            return ()
-        with self._lock:
-            if (kept := self._tables.get(document)) is None:
-                if not (text := text_of(self.files, document)):
-                    return ()
-                kept = tables_in(text)
-            self._tables[document] = kept
-            self._tables.move_to_end(document)
-            while len(self._tables) > _KEPT:
-                self._tables.popitem(last=False)
-            return kept
+        if kind and Kind(kind).has_tables:
+            with suppress(FileNotFoundError):
+                return self._tables(document)
+        return ()
 
-    def forget(self, document: str) -> None:
-        """Drop the tables of a document that is deleted."""
-        with self._lock:
-            self._tables.pop(document, None)
+    def forget(self) -> None:
+        """Drop the tables of documents, one of which is deleted."""
+        self._tables.cache_clear()

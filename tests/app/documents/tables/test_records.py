@@ -41,6 +41,12 @@ def test_a_table_comes_back_from_its_lines(grid: list[list[str]]) -> None:
         assert text[start:end].startswith(f"{grid[0][0]}: {row[0]}")
 
 
+def test_rows_that_begin_like_items_are_no_list_besides() -> None:
+    grid = [["- size", "price"], ["small", "3"], ["large", "5"]]
+    (table,) = tables_in("Caps:\n" + "\n".join(table_lines(grid)))
+    assert table.columns == ("- size", "price")
+
+
 def test_two_rows_of_one_name_stay_two() -> None:
     grid = [["month", "in", "out"], ["May", "5", ""], ["May", "", "6"], ["June", "7", "8"]]
     (table,) = tables_in("\n".join(table_lines(grid)))

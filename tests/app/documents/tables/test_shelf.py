@@ -18,7 +18,7 @@ def test_a_table_is_read_once_and_forgotten_with_its_document(tmp_path: Path) ->
     assert table.rows == (("Ann", "40"), ("Ben", "12"))
     (tmp_path / "one" / "text").unlink()
     assert shelf.of("one", Kind.CSV) == [table]
-    shelf.forget("one")
+    shelf.forget()
     assert not shelf.of("one", Kind.CSV)
 
 
