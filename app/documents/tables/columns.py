@@ -124,7 +124,7 @@ def columns_of(cells: Sequence[Sequence[str]]) -> tuple[Column, ...]:
         if possible:
             found.append(_dates(column, [order] if order in possible else possible))
         else:
-            found.append(_times(column) or _column(column, numbers, point, by_dates=by_dates))
+            found.append(_column(column, numbers, point, by_dates=by_dates))
     return tuple(found)
 
 
@@ -273,9 +273,10 @@ def _certain(number: str) -> str:
 
 
 def _orders(cells: Sequence[str]) -> list[str]:
-    """In which orders of day and month the cells of a column are dates; none if they are not."""
+    """In which orders of day and month the cells of a column are dates or times; or none."""
     filled = [cell for cell in cells if cell]
-    if not any(_FIGURES.fullmatch(c) or _SPELT.fullmatch(c) for c in filled[:_LOOKED_AT]):
+    forms = _FIGURES, _SPELT, _TIME
+    if not any(form.fullmatch(cell) for cell in filled[:_LOOKED_AT] for form in forms):
         return []
     dates = [cell for cell in filled if any(map(str.isdigit, cell))]
     if len(dates) * 2 < len(filled):
@@ -294,8 +295,10 @@ def _dates(cells: Sequence[str], orders: Sequence[str]) -> Column:
 
 
 def _day(cell: str, order: str) -> Decimal | None:
-    """A day, and the time of it, in minutes; None if it is none."""
+    """A day, a time of it, or both, in minutes; None if it is none."""
     minutes = 0
+    if found := _TIME.fullmatch(cell):
+        return Decimal(60 * int(found[1]) + int(found[2]))
     if found := _FIGURES.fullmatch(cell):
         one, two, three = (int(found[n]) for n in (1, 3, 4))
         iso = len(found[1]) == 4
@@ -314,15 +317,3 @@ def _day(cell: str, order: str) -> Decimal | None:
         return Decimal(1440 * datetime.date(year, number, day).toordinal() + minutes)
     except ValueError:
         return None
-
-
-def _times(cells: Sequence[str]) -> Column | None:
-    """A column of times of the day, or of durations."""
-    read = [_TIME.fullmatch(cell) for cell in cells]
-    if not any(read) or any(cell and not time for cell, time in zip(cells, read, strict=True)):
-        return None
-    return Column(
-        Holds.DATES,
-        dated=True,
-        values=tuple(t and Decimal(60 * int(t[1]) + int(t[2])) for t in read),
-    )
