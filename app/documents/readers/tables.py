@@ -7,6 +7,7 @@ import io
 import json
 import re
 from collections.abc import Iterator
+from statistics import mode
 from typing import Any
 
 from app.documents.readers.common import NESTED, UnreadableError, damaged, one_line
@@ -15,6 +16,7 @@ from app.documents.readers.grid import record
 _DELIMITERS = ",;\t|"
 _SAID = re.compile(r"\A\ufeff?sep=(.)\r?\n")
 _SAMPLE = 50
+_FILLED = 0.8  # of the rows of a table, that have several cells
 
 
 def rows(text: str, *, named: bool) -> list[list[str]] | None:
@@ -31,11 +33,14 @@ def rows(text: str, *, named: bool) -> list[list[str]] | None:
         if not named and any(cell.startswith(" ") for row in sample for cell in row):
             continue
         widths = [len(row) for row in sample]
-        columns, least = (2, 1) if named else (3 if delimiter == "," else 2, 3)
-        if len(widths) >= least and min(widths) == max(widths) >= columns:
-            return list(_read(text, delimiter))
-        if named and len(widths) >= least and sum(w >= 2 for w in widths) > 0.8 * len(widths):
-            return list(_read(text, delimiter))
+        if not named:
+            if len(widths) > 2 and min(widths) == max(widths) >= (3 if delimiter == "," else 2):
+                return list(_read(text, delimiter))
+        elif wide := [width for width in widths if width > 1]:
+            # What stands above the header is narrower, as in the exports of banks.
+            table = widths[widths.index(mode(wide)) :]
+            if sum(width > 1 for width in table) > _FILLED * len(table):
+                return list(_read(text, delimiter))
     return None
 
 

@@ -128,6 +128,10 @@ async def test_xlsx(tmp_path: Path) -> None:
           "Day: 03.03.; Payee: Kun; For: oil; Sum: -8",
           "Day: 04.03.; Payee: Roth; For: salt; Sum: -9",
           "", "All sums are in euros of this year."]),
+        ("a.csv", "Choir account 7\nJanuary to March\nEuros\n\nDay;Payee;Sum\n2.1.;Ober;-7,50\n"
+         "9.2.;Kun;8,25\n",
+         ["Choir account 7", "January to March", "Euros", "", "Day: 2.1.; Payee: Ober; Sum: -7,50",
+          "Day: 9.2.; Payee: Kun; Sum: 8,25"]),
         ("a.csv", "sep=|\nName|City\nAnna|Rome\n", ["Name: Anna; City: Rome"]),
         ("a.csv", "Region,2023,2024\nNorth,120,135\n", ["Region: North; 2023: 120; 2024: 135"]),
         ("a.csv", "Name,Phone,Phone\nAnna,111,222\n", ["Name: Anna; Phone: 111; Phone (2): 222"]),
