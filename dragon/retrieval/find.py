@@ -139,6 +139,7 @@ class LineReader:
                 passages, self.judge.logits(question, read), strict=True
             )
             for line, logit in zip(lines, logits, strict=True)
+            if not _asks_it(question, line.text)
         ]
         headings = {
             line.id: heading(line, near[hit.id]) for hit, lines in passages for line in lines
@@ -210,6 +211,13 @@ class LineReader:
             )
             for line, logit, vector in zip(lines, logits, vectors, strict=True)
         )
+
+
+def _asks_it(question: str, line: str) -> bool:
+    """Whether a line is the question itself, which is likest to it and answers nothing."""
+    asked = line.rpartition(": ")[2]  # of a record, or of who asks
+    shared = min(coverage(question, asked), coverage(asked, question))
+    return asked.endswith("?") and shared >= _SHARED
 
 
 def _headed(lines: Sequence[H], near: Sequence[H]) -> list[Line]:
