@@ -42,7 +42,7 @@ from dragon.retrieval.find import (
     to_read,
 )
 from dragon.retrieval.judge import TextJudge
-from dragon.retrieval.lexical import coverage, fused, match_expression
+from dragon.retrieval.lexical import coverage, fused, match_expression, words
 from dragon.retrieval.names import spellings
 from dragon.retrieval.passages import (
     REACH,
@@ -141,7 +141,7 @@ class Finder:
         found = await self.run_urgent(
             lambda: reader.answering(asked.questions, read, near, thread=thread)
         )
-        return _amended(asked.text, found, near)
+        return _newest(asked.text, found, near)
 
     async def _beside(self, hit: DocumentHit) -> list[DocumentHit]:
         """A hit and the sentences next to it."""
@@ -300,21 +300,47 @@ class Finder:
         ]
 
 
-def _amended(
-    question: str, hits: list[DocumentHit], near: Mapping[int, Sequence[DocumentHit]]
+def _newest(
+    question: str, hits: Sequence[DocumentHit], near: Mapping[int, Sequence[DocumentHit]]
 ) -> list[DocumentHit]:
-    """The lines, led by a later one that amends the likeliest, if there is one."""
+    """The lines, led by the newest of those that say what the likeliest says in other figures.
+
+    In its own file that is a later one that says it amends something; of files named alike it is
+    the one with the highest number, else the last to come. `others` says for how many it stands.
+    """
     if not hits:
-        return hits
-    first = hits[0]
-    for line in (each for lines in near.values() for each in lines):
-        later = line.document == first.document and line.start > first.start
-        same = coverage(first.text, line.text) >= SAID
-        answers = coverage(question, line.text) >= coverage(question, first.text)
-        if later and same and answers and _AMENDS.search(line.text):
-            line = replace(line, score=first.score, relevance=first.relevance)
-            return [line, *(hit for hit in hits if hit.id != line.id)]
-    return hits
+        return []
+    first, *rest = hits
+    said, share = _without_figures(first.text), coverage(question, _about(first))
+    versions = [
+        hit
+        for hit in rest
+        if hit.document != first.document and said and _without_figures(hit.text) == said
+    ]
+    versions += [
+        replace(line, score=first.score, relevance=first.relevance)
+        for line in {each.id: each for lines in near.values() for each in lines}.values()
+        if line.document == first.document and line.start > first.start
+        if _AMENDS.search(line.text) and coverage(first.text, line.text) >= SAID
+    ]
+    # A line of another person's file says the same, too, and is about somebody else.
+    versions = [first, *(hit for hit in versions if coverage(question, _about(hit)) >= share)]
+    alike = len({re.sub(r"\d", "", hit.title) for hit in versions}) == 1
+    newest = max(versions, key=lambda hit: (_numbers(hit.title) if alike else [], hit.id))
+    others = [hit for hit in hits if hit.id != newest.id]
+    return [replace(newest, others=len(versions) - 1), *others]
+
+
+def _about(hit: DocumentHit) -> str:
+    return f"{hit.text} {hit.context} {hit.about} {hit.title}"
+
+
+def _without_figures(text: str) -> list[str]:
+    return [word for word in words(text) if not any(map(str.isdigit, word))]
+
+
+def _numbers(title: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d{1,9}", title)]
 
 
 def _in_paragraphs(hits: Sequence[DocumentHit], files: Path) -> list[DocumentHit]:

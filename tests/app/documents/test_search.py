@@ -313,6 +313,39 @@ async def test_what_amends_a_sentence_stands_before_it(
     assert expected in first.text
 
 
+@pytest.mark.parametrize(
+    ("query", "expected", "others"),
+    [
+        ("What is the fee of the club?", "70 francs", 2),
+        ("What was the fee of the club in 2022?", "55 francs", 0),
+    ],
+)
+async def test_the_newest_version_answers_and_says_that_there_are_others(
+    store: DocumentStore, query: str, expected: str, others: int
+) -> None:
+    for year, fee in ((2024, 70), (2022, 55), (2023, 60)):
+        text = f"Statutes of the rowing club.\n\nThe yearly fee of the club is {fee} francs.\n"
+        await ingest(store, f"statutes {year}.txt", text.encode())
+    first, *_ = await store.search(query, 3)
+    assert expected in first.text
+    assert first.others == others
+
+
+async def test_what_two_files_say_of_two_people_are_no_versions(store: DocumentStore) -> None:
+    for name, room in (("Ida Holm", 14), ("Per Lind", 27)):
+        text = f"Staff card of {name}.\nThe office is room {room}.\n"
+        await ingest(store, f"{name}.txt", text.encode())
+    first, *_ = await store.search("Which room is the office of Ida Holm?", 3)
+    assert (first.title, first.others) == ("Ida Holm.txt", 0)
+
+
+async def test_a_question_is_not_answered_by_itself(store: DocumentStore) -> None:
+    faq = "Which key opens the boat house?\n\nThe brass key opens the boat house.\n"
+    await ingest(store, "faq.txt", faq.encode())
+    first, *_ = await store.search("Which key opens the boat house?", 3)
+    assert "brass" in first.text
+
+
 async def test_a_reply_is_traced_to_its_sentence(store: DocumentStore) -> None:
     await ingest(store, "minutes.md", MINUTES.encode())
     said = await store.said("It is on Saturday 19 July.")
