@@ -344,6 +344,9 @@ async def test_a_question_is_not_answered_by_itself(store: DocumentStore) -> Non
     await ingest(store, "faq.txt", faq.encode())
     first, *_ = await store.search("Which key opens the boat house?", 3)
     assert "brass" in first.text
+    await ingest(store, "mail.txt", b"Ole, could you oil the old hinges before Monday?\n")
+    first, *_ = await store.search("Who should oil the hinges?", 3)
+    assert "Ole" in first.text, "what asks for something else may tell"
 
 
 async def test_a_reply_is_traced_to_its_sentence(store: DocumentStore) -> None:
