@@ -23,7 +23,7 @@ _NAMES = {
     "ADR": "Address", "ORG": "Organization", "TITLE": "Title", "BDAY": "Birthday", "URL": "Link",
     "NOTE": "Note", "NICKNAME": "Nickname",
 }  # fmt: skip
-_PROSE = ("Description", "Note")  # lines of their own
+_PROSE = ("Description", "Note")  # lines of their own, which say what they are about
 
 
 def recorded(text: str) -> str | None:
@@ -42,8 +42,9 @@ def _cards(text: str) -> Iterator[list[str]]:
         if line.upper().startswith("BEGIN:"):
             if fields:
                 first = {name: fields[name] for name in ("What", "Name") if name in fields}
-                rest = {name: fields.pop(name) for name in _PROSE if name in fields}
-                yield [*record((first | fields).items()), *rest.values()]
+                prose = [fields.pop(name) for name in _PROSE if name in fields]
+                title = next((f"{name}: " for name in first.values()), "")
+                yield [*record((first | fields).items()), *(f"{title}{each}" for each in prose)]
             fields = {}
         elif found := _PROPERTY.fullmatch(line.strip()):
             if (name := _NAMES.get(found[1].upper())) is None:

@@ -51,7 +51,8 @@ def test_an_event_is_a_record_that_names_it_first() -> None:
     assert (recorded(CALENDAR) or "").split("\n") == [
         "What: Dinner with Carla; Start: 2026-03-14 18:30; Place: Lindenhof, Room 3; "
         "With: carla@example.org",
-        "Bring the blue folder and ask about the lease of the upper meadow. Table is under Ober.",
+        "Dinner with Carla: Bring the blue folder and ask about the lease of the upper meadow. "
+        "Table is under Ober.",
         "What: Pay rent; Due: 2026-04-01",
     ]
 
