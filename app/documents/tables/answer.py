@@ -148,10 +148,10 @@ def _labels(table: Table, rows: list[int]) -> str:
 
 
 def _cells(asked: TableQuery, table: Table, row: int) -> str:
-    shown = [c for c in asked.columns if c > 1 or (c == 1 and c in table.numeric)]
-    shown = shown or list(asked.columns)
+    shown = [column for column in asked.columns if column] or list(asked.columns)
+    named = [table.rows[row][column] for column in table.named if column not in shown]
     cells = (f"{table.columns[c]}: {table.rows[row][c] or 'not given'}" for c in shown)
-    return ", ".join((table.label(row), *cells))
+    return ", ".join((*filter(None, named), *cells))
 
 
 def _whole(table: Table, row: int) -> str:

@@ -109,10 +109,14 @@ class Table:
         """The cells of a column that say yes."""
         return tuple(sorted({row[column] for row in self.rows if row[column].lower() in _YES}))
 
+    @property
+    def named(self) -> Sequence[int]:
+        """The columns that say what a row is called: the first, and the second but of numbers."""
+        return range(min(len(self.columns), 1 + (1 not in self.numeric)))
+
     def label(self, row: int) -> str:
-        """What a row is called: its first cell, and its second unless that is a number."""
-        named = [0, 1] if 1 not in self.numeric else [0]
-        return ", ".join(filter(None, (self.rows[row][column] for column in named)))
+        """What a row is called."""
+        return ", ".join(filter(None, (self.rows[row][column] for column in self.named)))
 
 
 def tables_in(text: str) -> list[Table]:

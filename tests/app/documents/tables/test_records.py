@@ -47,6 +47,13 @@ def test_rows_that_begin_like_items_are_no_list_besides() -> None:
     assert table.columns == ("- size", "price")
 
 
+def test_a_cell_that_is_asked_for_stands_once() -> None:
+    (table,) = tables_in("meter: gas; reading: 7 m3\nmeter: power; reading: 9 kWh\n")
+    said = answer("What is the reading of the gas meter?", table, "flat.txt")
+    assert said is not None
+    assert said.text == "gas, reading: 7 m3"
+
+
 def test_two_rows_of_one_name_stay_two() -> None:
     grid = [["month", "in", "out"], ["May", "5", ""], ["May", "", "6"], ["June", "7", "8"]]
     (table,) = tables_in("\n".join(table_lines(grid)))
