@@ -25,7 +25,7 @@ class DocumentHit(Hit):
     is None for what has no pages. `confidence` is in percent, of text that was recognised in a
     picture. What a table answers has the `query` it comes from, in SQL. A
     passage of several sentences has their texts. A sentence that answers has the paragraph that is
-    `around` it, and stands for so many `others` that say the same in other figures. `owner` is its
+    `around` it, and stands for so many `others` that say otherwise. `owner` is its
     document's.
     """
 

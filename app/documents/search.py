@@ -316,6 +316,7 @@ def _newest(
         hit
         for hit in rest
         if hit.document != first.document and said and _without_figures(hit.text) == said
+        if words(hit.text) != words(first.text)
     ]
     versions += [
         replace(line, score=first.score, relevance=first.relevance)

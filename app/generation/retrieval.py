@@ -251,7 +251,7 @@ class Retrieval:
         if not hits:
             return Retrieved([self.without(request)], [])
         if self.quotes_a_line(request):
-            return self.rows(request, [_quoted(hits[0])], limit)
+            return self.rows(request, [quoted(hits[0])], limit)
         room = room_for_document(self.engine.model.context, len(request.conversation), limit)
         first = first_number(Role.DEVICE, self.passages(request))
         row, kept = context_row(self.tokenizer, hits, room, first, request.begins)
@@ -288,12 +288,12 @@ def _scope(request: GenerationRequest) -> Scope:
     return Scope(request.documents, request.collections)
 
 
-def _quoted(hit: DocumentHit) -> DocumentHit:
-    """A line as a reply quotes it: with a word of those that say it in other figures."""
+def quoted(hit: DocumentHit) -> DocumentHit:
+    """A line as a reply quotes it: with a word of those for which it stands."""
     if not hit.others:
         return hit
     also = "another place says" if hit.others == 1 else f"{hit.others} other places say"
-    text = f"{hit.text} (The newest; {also} this in other figures.)"
+    text = f"{hit.text} (The newest; {also} otherwise.)"
     return replace(hit, text=text, sentences=(hit.text,))
 
 

@@ -317,7 +317,8 @@ async def test_what_amends_a_sentence_stands_before_it(
     ("query", "expected", "others"),
     [
         ("What is the fee of the club?", "70 francs", 2),
-        ("What was the fee of the club in 2022?", "55 francs", 0),
+        ("What was the yearly fee of the club in 2022?", "55 francs", 0),
+        ("Who rows for nothing?", "Guests", 0),
     ],
 )
 async def test_the_newest_version_answers_and_says_that_there_are_others(
@@ -325,6 +326,7 @@ async def test_the_newest_version_answers_and_says_that_there_are_others(
 ) -> None:
     for year, fee in ((2024, 70), (2022, 55), (2023, 60)):
         text = f"Statutes of the rowing club.\n\nThe yearly fee of the club is {fee} francs.\n"
+        text += "\nGuests row for nothing.\n"
         await ingest(store, f"statutes {year}.txt", text.encode())
     first, *_ = await store.search(query, 3)
     assert expected in first.text

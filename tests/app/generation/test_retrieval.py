@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from app.documents.hits import EVERYTHING, DocumentHit, Follows, Scope
 from app.generation.cloud_view import MARK
 from app.generation.events import GenerationRequest
-from app.generation.retrieval import Retrieval
+from app.generation.retrieval import Retrieval, quoted
 from dragon.inference.tokenizer import Message
 from dragon.retrieval.answers import Answers
 from dragon.retrieval.prompt_rows import NO_ANSWER
@@ -85,3 +85,10 @@ async def test_a_reply_of_no_document_leads_nowhere() -> None:
 async def test_a_plain_prompt_follows_nothing() -> None:
     found = await searched("Once upon a time")
     assert found.searched == [("Once upon a time", EVERYTHING)]
+
+
+def test_a_line_says_for_how_many_others_it_stands_and_is_budgeted_as_it_is() -> None:
+    assert quoted(HIT) is HIT
+    many = quoted(replace(HIT, others=2))
+    assert many.text == f"{FAIR} (The newest; 2 other places say otherwise.)"
+    assert many.sentences == (FAIR,)
