@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum, auto
 
 from sqlalchemy import select
 from sqlalchemy.dialects.sqlite import insert
@@ -22,6 +23,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from app.ledger.leakage import Kind, Part
 from app.owners import acting
 from app.storage.tables import KnownAnswer
+from dragon.inference.reading import END
 from dragon.inference.tokenizer import Message
 
 log = logging.getLogger(__name__)
@@ -32,16 +34,19 @@ _RETRIES_S = (0.1, 1.0, 5.0)  # waits between attempts while the database is loc
 
 @dataclass(frozen=True)
 class Known:
-    """What the cloud knows of an answer: `ranges` of its characters, and whether it was `asked`."""
+    """What the cloud knows of an answer: `ranges` of its characters, and whether it was `asked`.
+
+    They count from the end of its reasoning, which is before 0: clients do not send it back.
+    """
 
     asked: bool = False
     ranges: tuple[tuple[int, int], ...] = ()
 
     def of(self, text: str) -> str:
         """The answer as the cloud knows it, with its trailing white space."""
-        text = text.lstrip()
-        pieces, end = [], 0
-        for start, stop in (*self.ranges, (len(text), len(text))):
+        begin, pieces, end = _begin(text), [], 0
+        ranges = [(max(0, begin + start), max(0, begin + stop)) for start, stop in self.ranges]
+        for start, stop in (*ranges, (len(text), len(text))):
             if text[end:start].strip():
                 pieces.append(MARK)
             pieces.append(text[start:stop].strip())
@@ -50,6 +55,38 @@ class Known:
 
 
 NOTHING = Known()
+
+
+class _Key(Enum):
+    """By what something is found again: an answer by its question and text, or by its text alone,
+    and a question by itself, since clients change what they send back.
+
+    By its text alone, the least counts that the cloud knows of any answer of that text.
+    """
+
+    PAIR = auto()
+    TEXT = auto()
+    QUESTION = auto()
+
+    def digest(self, question: str, answer: str) -> str:
+        """The SHA-256 of what counts of both."""
+        question, answer = question.strip(), answer[_begin(answer) :].strip()
+        told = {
+            _Key.PAIR: (question, answer),
+            _Key.TEXT: (answer,),
+            _Key.QUESTION: (question, "", ""),
+        }
+        return hashlib.sha256("\0".join(told[self]).encode()).hexdigest()
+
+    def after(self, before: Known, new: Known) -> Known:
+        """What is known then, of what was known `before` and is `new`."""
+        match self:
+            case _Key.PAIR:
+                return new
+            case _Key.TEXT:
+                return new if before == new else NOTHING
+            case _Key.QUESTION:
+                return Known(before.asked or new.asked)
 
 
 @dataclass(frozen=True)
@@ -77,31 +114,30 @@ class CloudView:
 
     def wrote(self, question: str, text: str, known: Known) -> None:
         """Remember an answer; it replaces one with the same question and text."""
-        shift = len(text) - len(text.lstrip())
-        ranges = [(max(0, start - shift), end - shift) for start, end in known.ranges]
-        known = replace(known, ranges=tuple((start, end) for start, end in ranges if start < end))
-        pair, alone = _digest(question, text), _digest(text)
-        self._recent[acting(), pair] = known
-        # By its text alone an answer is found if a client has changed the question: it then counts
-        # as the answer to whichever question the cloud knows least about.
-        self._recent[acting(), alone] = least = (
-            known if self._recent.get((acting(), alone), known) == known else NOTHING
-        )
-        task = asyncio.create_task(self._write(pair, known, alone, least))
+        begin = _begin(text)
+        ranges = tuple((start - begin, end - begin) for start, end in known.ranges)
+        known = Known(known.asked, ranges)
+        new = {}
+        for key in _Key:
+            digest = key.digest(question, text)
+            before = self._recent.get((acting(), digest), known)
+            new[digest] = key, key.after(before, known)
+            self._recent[acting(), digest] = new[digest][1]
+        task = asyncio.create_task(self._write(new))
         self._writes.add(task)
         task.add_done_callback(self._writes.discard)
 
     async def known(self, question: str, text: str) -> Known | None:
-        """What the cloud knows of an answer; None for a text that was not written here."""
-        digests = _digest(question, text), _digest(text)
-        for digest in digests:
-            if (recent := self._recent.get((acting(), digest))) is not None:
-                return recent
-            async with self.sessions() as session:
-                row = await session.scalar(select(KnownAnswer).where(KnownAnswer.digest == digest))
-            if row is not None:
-                return _read(row)
-        return None
+        """What the cloud knows of an answer; None for a text that was not written here.
+
+        Of one that a client has changed, to a question that the cloud was not asked, it is nothing.
+        """
+        if (known := await self._of(_Key.PAIR, question, text)) is not None:
+            return known
+        asked = await self._of(_Key.QUESTION, question, text)
+        if asked is not None and not asked.asked:
+            return NOTHING
+        return await self._of(_Key.TEXT, question, text)
 
     async def of(self, messages: Sequence[Message], *, trusted: bool) -> View:
         """The conversation for the cloud; the last question is the one that it is asked now.
@@ -111,33 +147,27 @@ class CloudView:
         shown: list[Message] = []
         parts: list[Part] = []
         asked_now = max((n for n, each in enumerate(messages) if each.role == "user"), default=-1)
-        question = ""
+        question, asked = "", trusted
         for number, message in enumerate(messages):
             if message.role == "user":
                 question = message.content
-            if message.calls or message.role == "tool":
-                shown.append(message if trusted else _blank(message))
-                parts.append(Part(Kind.TOOLS, _told(shown[-1])))
-                continue
-            if message.role == "assistant":
-                found = await self.known(question, message.content)
-                known = found or _whole(message, trusted=trusted)
-                # An answer to be continued keeps its end: the next token depends on it.
-                answer = message.content if message is messages[-1] else message.content.strip()
-                message = Message("assistant", known.of(answer))
-                parts.append(Part(Kind.ANSWERS, None if found else message.content))
-            elif message.role == "user":
-                following = _answer(messages[number:])
-                if following is not None:
-                    found = await self.known(question, following.content)
-                    asked = (found or _whole(following, trusted=trusted)).asked
-                else:
-                    asked = trusted or number == asked_now
+                asked = number == asked_now or await self._asked(messages[number:], trusted=trusted)
                 message = message if asked else _BLANK[0]
                 kind = Kind.QUESTION if number == asked_now else Kind.EARLIER
-                parts.append(Part(kind, message.content))
+                parts.append(Part(kind, _told(message)))
+            elif message.calls or message.role == "tool":
+                message = message if trusted and asked else _blank(message)
+                parts.append(Part(Kind.TOOLS, _told(message)))
+            elif message.role == "assistant":
+                known = await self.known(question, message.content)
+                # An answer to be continued keeps its end: the next token depends on it.
+                answer = message.content if message is messages[-1] else message.content.strip()
+                if known or not trusted:
+                    answer = (known or NOTHING).of(answer)
+                parts.append(Part(Kind.ANSWERS, None if known else answer))
+                message = Message("assistant", answer)
             else:
-                parts.append(Part(Kind.INSTRUCTIONS, message.content))
+                parts.append(Part(Kind.INSTRUCTIONS, _told(message)))
             shown.append(message)
             if shown[-4:] == [*_BLANK, *_BLANK]:
                 del shown[-2:]
@@ -150,47 +180,64 @@ class CloudView:
         """Return once everything is on disk."""
         await asyncio.gather(*self._writes)
 
-    async def _write(self, pair: str, known: Known, alone: str, least: Known) -> None:
+    async def _of(self, key: _Key, question: str, text: str) -> Known | None:
+        digest = key.digest(question, text)
+        recent = self._recent.get((acting(), digest))
+        async with self.sessions() as session:
+            stored = await _stored(session, digest)
+        return key.after(stored or recent, recent) if recent else stored
+
+    async def _asked(self, messages: Sequence[Message], *, trusted: bool) -> bool:
+        """Whether the cloud may know the question of an earlier turn, the first of the messages."""
+        question, answer = messages[0].content, _answer(messages)
+        text = "" if answer is None else answer.content
+        if answer and (known := await self._of(_Key.PAIR, question, text)) is not None:
+            return known.asked
+        if (known := await self._of(_Key.QUESTION, question, text)) is not None:
+            return known.asked
+        # A client has changed the question, if not the answer.
+        known = await self._of(_Key.TEXT, question, text) if answer else None
+        return trusted and (known is None or known.asked)
+
+    async def _write(self, new: Mapping[str, tuple[_Key, Known]]) -> None:
         for wait_s in (*_RETRIES_S, None):
             try:
-                await self._stored(pair, known, alone, least)
+                await self._store(new)
             except Exception as error:
                 if wait_s is None or not isinstance(error, OperationalError):
                     log.exception("what the cloud knows of an answer could not be stored")
                     return
                 await asyncio.sleep(wait_s)  # the database is locked
             else:
-                self._recent.pop((acting(), pair), None)
-                self._recent.pop((acting(), alone), None)
+                for digest, (_, known) in new.items():
+                    if self._recent.get((acting(), digest)) is known:
+                        del self._recent[acting(), digest]
                 return
 
-    async def _stored(self, pair: str, known: Known, alone: str, least: Known) -> None:
+    async def _store(self, new: Mapping[str, tuple[_Key, Known]]) -> None:
         async with self.sessions.begin() as session:
-            for digest, each, again in ((pair, known, known), (alone, least, NOTHING)):
-                row = await session.scalar(select(KnownAnswer).where(KnownAnswer.digest == digest))
-                values = _written(each if row is None or _read(row) == each else again)
+            for digest, (key, each) in new.items():
+                known = key.after(await _stored(session, digest) or each, each)
+                values = {"asked": known.asked, "ranges": [list(part) for part in known.ranges]}
                 added = insert(KnownAnswer).values(digest=digest, **values)
                 await session.execute(added.on_conflict_do_update(["owner", "digest"], set_=values))
 
 
-def _read(row: KnownAnswer) -> Known:
-    return Known(row.asked, tuple(map(tuple, row.ranges)))
+async def _stored(session: AsyncSession, digest: str) -> Known | None:
+    row = await session.scalar(select(KnownAnswer).where(KnownAnswer.digest == digest))
+    return None if row is None else Known(row.asked, tuple(map(tuple, row.ranges)))
 
 
-def _written(known: Known) -> dict[str, object]:
-    return {"asked": known.asked, "ranges": [list(each) for each in known.ranges]}
-
-
-def _whole(answer: Message, *, trusted: bool) -> Known:
-    """What the cloud knows of an answer that was not written here."""
-    return Known(True, ((0, len(answer.content)),)) if trusted else NOTHING
+def _begin(text: str) -> int:
+    """Where an answer begins behind its reasoning."""
+    return len(text) - len(text.rpartition(END)[2].lstrip())
 
 
 def _told(message: Message) -> str:
-    """A call, or a tool's result, as text."""
-    return " ".join(
-        [message.content, *(f"{call.name}({call.arguments})" for call in message.calls)]
-    )
+    """All that a turn says, as text."""
+    calls = (f"{call.name}({call.arguments})" for call in message.calls)
+    said = [message.name, message.reasoning, message.content, *calls]
+    return " ".join(each for each in said if each)
 
 
 def _answer(messages: Sequence[Message]) -> Message | None:
@@ -206,8 +253,6 @@ def _answer(messages: Sequence[Message]) -> Message | None:
 def _blank(message: Message) -> Message:
     """A call, or a tool's result, for a cloud that is told only the tools' names."""
     calls = tuple(replace(call, arguments="{}") for call in message.calls)
-    return replace(message, content=MARK if message.content else "", calls=calls)
-
-
-def _digest(*texts: str) -> str:
-    return hashlib.sha256("\0".join(text.strip() for text in texts).encode()).hexdigest()
+    content = MARK if message.content else ""
+    name = message.name if message.role == "tool" else ""
+    return replace(message, content=content, calls=calls, reasoning="", name=name)

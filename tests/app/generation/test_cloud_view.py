@@ -90,7 +90,7 @@ async def test_of_calls_and_what_tools_return_it_sees_the_names(sessions: object
     call = ToolCall("find_key", '{"room": "attic"}', "call_1")
     asked = [
         user("Where is the key?"),
-        Message("assistant", "Let me look.", (call,)),
+        Message("assistant", "Let me look.", (call,), reasoning="It may be red.", name="Ida"),
         Message("tool", "In the red box.", (), "call_1"),
     ]
     shown = await seen(view, asked, trusted=False)
@@ -176,6 +176,57 @@ async def test_two_questions_with_one_answer_are_told_apart(sessions: object) ->
         await view.close()
 
 
+async def test_a_private_turn_stays_so_however_a_client_sends_it_back(sessions: object) -> None:
+    view = CloudView(sessions)  # type: ignore[arg-type]
+    private, public = user("Do I take lithium?"), user("Is Nairobi in Kenya?")
+    thought = "<think>\nThe note says so.\n</think>\n\nYes, since May."
+    view.wrote(private.content, thought, Known())
+    view.wrote(public.content, "Yes.", Known(True, ((0, 4),)))
+    last = user("And Mombasa?")
+    for again in (view, CloudView(sessions)):  # type: ignore[arg-type]
+        for answer in (thought, "Yes, since May.", "**Yes**, since May.", "Yes."):
+            chat = [private, assistant(answer), last]
+            assert await seen(again, chat, trusted=True) == [*BLANK, last]
+        # Nor if it was given up before it was answered, or is answered elsewhere as another was.
+        assert await seen(again, [private, last], trusted=True) == [BLANK[0], last]
+        chat = [user("Am I bipolar?"), assistant("Yes."), last]
+        assert (await seen(again, chat, trusted=False))[0] == BLANK[0]
+        await view.close()
+
+
+async def test_calls_of_a_private_turn_are_private(sessions: object) -> None:
+    view = CloudView(sessions)  # type: ignore[arg-type]
+    call = ToolCall("find_key", '{"room": "attic"}', "call_1")
+    turn = [
+        user("Where is the key?"),
+        Message("assistant", "", (call,)),
+        Message("tool", "In the red box.", (), "call_1"),
+    ]
+    view.wrote(turn[0].content, "<tool_call>find_key</tool_call>", Known())
+    last = user("How high is Mount Kenya?")
+    blank = Message("assistant", "", (replace(call, arguments="{}"),))
+    expected = [BLANK[0], blank, Message("tool", MARK, (), "call_1")]
+    assert await seen(view, [*turn, last], trusted=True) == [*expected, last]
+    view.wrote(turn[0].content, "In the red box.", Known())
+    chat = [*turn, assistant("In the red box."), last]
+    assert await seen(view, chat, trusted=True) == [*expected, BLANK[1], last]
+    await view.close()
+
+
+async def test_of_an_answer_with_reasoning_the_cloud_knows_the_same_without(
+    sessions: object,
+) -> None:
+    view = CloudView(sessions)  # type: ignore[arg-type]
+    thought = "<think>\nEasy.\n</think>\n\n"
+    text = f"{thought}Nairobi. Your code is 4471."
+    view.wrote("Both?", text, Known(True, ((0, len(thought) + 8),)))
+    for answer in (text, text.removeprefix(thought)):
+        chat = [user("Both?"), assistant(answer), user("More?")]
+        told = answer.replace("Your code is 4471.", "...")
+        assert await seen(view, chat, trusted=False) == [chat[0], assistant(told), chat[2]]
+    await view.close()
+
+
 async def test_what_is_given_is_named_by_kind(sessions: object) -> None:
     view = CloudView(sessions)  # type: ignore[arg-type]
     view.wrote(CHAT[1].content, "Nairobi.", Known(True, ((0, 8),)))
@@ -187,7 +238,7 @@ async def test_what_is_given_is_named_by_kind(sessions: object) -> None:
         Part(Kind.EARLIER, "What is the capital of Kenya?"),
         Part(Kind.ANSWERS, None),
         Part(Kind.QUESTION, "How high is Mount Kenya?"),
-        Part(Kind.TOOLS, ' find_key({"room": "attic"})'),
+        Part(Kind.TOOLS, 'find_key({"room": "attic"})'),
         Part(Kind.TOOLS, "None."),
     )
     (*_, foreign, _) = (
@@ -195,6 +246,19 @@ async def test_what_is_given_is_named_by_kind(sessions: object) -> None:
     ).parts
     assert foreign == Part(Kind.ANSWERS, "Ho.")
     await view.close()
+
+
+async def test_names_and_reasoning_that_are_sent_are_named(sessions: object) -> None:
+    view = CloudView(sessions)  # type: ignore[arg-type]
+    call = ToolCall("find_key", "{}", "call_1")
+    chat = [
+        Message("user", "Where is the key?", name="Ida"),
+        Message("assistant", "", (call,), reasoning="It may be red."),
+    ]
+    assert (await view.of(chat, trusted=True)).parts == (
+        Part(Kind.QUESTION, "Ida Where is the key?"),
+        Part(Kind.TOOLS, "It may be red. find_key({})"),
+    )
 
 
 async def test_what_the_cloud_knows_is_stored_once_the_database_is_free(
