@@ -67,12 +67,11 @@ class Crossed:
         return unsaid | runs
 
     def unshown(self, canaries: Canaries) -> set[str]:
-        """What went up where the cloud is asked when needed, and no answer shows."""
+        """What was not to go up, and no answer shows: of private turns, whatever the rung."""
+        found = canaries.found(*self.asked, *self.runs) - canaries.found(self.text)
         if self.rung != "when_needed":
-            return set()
-        shown = canaries.found(self.text)
-        hidden = canaries.hidden(canaries.found(*self.asked, *self.runs)) - shown
-        return hidden | {run for run in self.runs if run not in self.text}
+            return {word for word in found if canaries.places[word] is Place.PRIVATE}
+        return canaries.hidden(found) | {run for run in self.runs if run not in self.text}
 
     @property
     def forbidden(self) -> bool:

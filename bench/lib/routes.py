@@ -67,13 +67,16 @@ class Routes:
     def ways(self) -> Iterator[tuple[Way, str]]:
         """Every way to ask on each rung, without an end; of one that takes none, on the usual."""
         on_each: list[Way] = [
-            self.chat, self.history, self.private_turn, self.instructions, self.unanswered,
-            self.completion, self.scored, self.responses, self.response_list, self.tools,
+            self.chat, self.history, self.private_turn, self.changed, self.given_up,
+            self.instructions, self.unanswered, self.completion, self.scored, self.echoed,
+            self.responses, self.response_private, self.response_list, self.tools,
             self.schema, self.regex, self.biased, self.summary, self.title, self.follow_ups,
             self.suggestions, self.raw_chat, self.messages, self.page, self.project, self.mcp,
             self.both,
         ]  # fmt: skip
-        usual: list[Way] = [self.ollama_chat, self.ollama_generate, self.budget, self.fetched]
+        usual: list[Way] = [
+            self.ollama_chat, self.ollama_generate, self.budget, self.fetched, self.no_answers,
+        ]  # fmt: skip
         for cycle in itertools.count():
             for number, way in enumerate(on_each):
                 yield way, (WHEN_NEEDED, ALWAYS, WHEN_NEEDED, NEVER)[(cycle + number) % 4]
@@ -143,6 +146,34 @@ class Routes:
         told = f"{said} So {self.canaries.new(Place.PRIVATE)} it is." if rung != ALWAYS else said
         self.asked("chat, after", rung, [first, assistant(told), user(self.public())])
 
+    def changed(self, rung: str) -> None:
+        """A private turn that a program sends back otherwise than it was written."""
+        first = user(self.secret())
+        said = self.asked("chat, private", NEVER, [first])
+        for told in (f"**Answer.** {said}", said[: len(said) // 2] or "No.", "Yes."):
+            self.asked("chat, changed", rung, [first, assistant(told), user(self.public())])
+
+    def given_up(self, rung: str) -> None:
+        """A private question that is given up, and a public one behind it."""
+        first = user(self.secret())
+
+        def send() -> str:
+            device, said = self.wire.device, ""
+            body = {"model": self.model, "messages": [first], "stream": True, "max_tokens": _TOKENS}
+            body |= {"dragon": {"cloud": NEVER}}
+            url = f"{device.url}/v1/chat/completions"
+            with httpx.stream("POST", url, headers=device.headers, json=body, timeout=300) as reply:
+                for line in reply.iter_lines():
+                    if line.startswith("data: {"):
+                        choices = json.loads(line[6:])["choices"]
+                        said = "".join(each["delta"].get("content") or "" for each in choices)
+                    if said:
+                        break
+            return said
+
+        self.wire.request("chat, given up", NEVER, send)
+        self.asked("chat, after it", rung, [first, user(self.public())])
+
     def instructions(self, rung: str) -> None:
         """A system's and a developer's message, no passages."""
         turns = [
@@ -170,6 +201,23 @@ class Routes:
         body = {"prompt": text, "max_tokens": 0, "echo": True, "logprobs": 1}
         body |= {"dragon": {"cloud": rung}}
         self.post("scored", rung, "/v1/completions", body)
+
+    def echoed(self, rung: str) -> None:
+        """A text that is said again before it is gone on with."""
+        text = f"The river of {self.canaries.new(Place.PROMPT)} is long and"
+        body = {"prompt": text, "max_tokens": _TOKENS, "echo": True, "logprobs": 1}
+        self.post("echoed", rung, "/v1/completions", body | {"dragon": {"cloud": rung}})
+
+    def response_private(self, rung: str) -> None:
+        """A private response, then public ones: one that follows it, and one of a list with it."""
+        body: dict[str, Any] = {"max_output_tokens": _TOKENS, "dragon": {"cloud": NEVER}}
+        asked = self.secret()
+        first = self.post("response, private", NEVER, "/v1/responses", body | {"input": asked})
+        body |= {"dragon": {"cloud": rung}}
+        follows = body | {"previous_response_id": first["id"], "input": self.public()}
+        self.post("response, after", rung, "/v1/responses", follows)
+        items = [user(asked), *first["output"], user(self.public())]
+        self.post("response, list after", rung, "/v1/responses", body | {"input": items})
 
     def responses(self, rung: str) -> None:
         """A response that follows another, which documents answered."""
@@ -327,6 +375,27 @@ class Routes:
         """Passages of the cloud, to answer without it."""
         fetching = {"aggregation": "context_text", "cloud": ALWAYS}
         self.asked("fetched", ALWAYS, [user(self.public())], dragon=fetching)
+
+    def no_answers(self, rung: str) -> None:
+        """What is searched, ranked and embedded is nobody's business."""
+        device, secret = self.wire.device, self.secret()
+        listed = httpx.get(f"{device.url}/v1/models", headers=device.headers, timeout=60).json()
+        embedder = next(
+            each["id"] for each in listed["data"] if each["id"] not in (self.model, "reranker")
+        )
+
+        def send() -> str:
+            for path, body in (
+                ("/v1/search", {"query": secret}),
+                ("/v1/rerank", {"query": secret, "documents": [secret]}),
+                ("/v1/embeddings", {"model": embedder, "input": secret}),
+                ("/api/embed", {"model": embedder, "input": secret}),
+            ):
+                url = f"{device.url}{path}"
+                httpx.post(url, headers=device.headers, json=body, timeout=300).raise_for_status()
+            return ""
+
+        self.wire.request("no answers", NEVER, send)
 
     def both(self, rung: str) -> None:
         """A question of which documents answer a part."""

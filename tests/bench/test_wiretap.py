@@ -47,7 +47,10 @@ def test_what_is_not_is_found() -> None:
     assert replace(PUBLIC, words=[DOCUMENT]).unsaid(set(), []) == {"who"}
     assert replace(PUBLIC, given=[QUESTION]).unsaid({"what"}, []) == {"does", "want"}
     assert replace(PUBLIC, text="It is who.").unshown(CANARIES) == {canary, DOCUMENT}
-    assert replace(PUBLIC, text="", rung="always").unshown(CANARIES) == set()
+    always = replace(PUBLIC, text="", rung="always")
+    assert always.unshown(CANARIES) == set()
+    private = CANARIES.new(Place.PRIVATE)
+    assert replace(always, asked=[private]).unshown(CANARIES) == {private.lower()}
     assert replace(PUBLIC, asked=[]).overstated(CANARIES) == {asker}
     assert replace(PUBLIC, rung="never").forbidden
 
@@ -56,7 +59,7 @@ def test_what_is_not_is_found() -> None:
 @pytest.mark.timeout(900)
 def test_on_every_route_the_ledger_has_all_that_crosses(tmp_path: Path) -> None:
     with tapped(tmp_path) as tap:
-        found = list(held(tap, 27))
+        found = list(held(tap, 36))
     wrong = {each.request.what: what for each in found for what in each.wrong.values() if what}
     assert wrong == {}
     assert sum(each.crossed for each in found) > 10
