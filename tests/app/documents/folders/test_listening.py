@@ -76,21 +76,29 @@ async def test_a_name_that_is_no_text_makes_a_folder_deaf_to_nothing(
     monkeypatch.setattr("app.documents.folders.watcher._LATEST_S", 600.0)
     monkeypatch.setattr("app.documents.folders.watcher._UNHEARD_S", 600.0)
     monkeypatch.setattr(watcher, "_LATER_S", 600.0)
+    look, pauses = watcher.Watcher._look, list[float]()
+
+    async def noted(self: watcher.Watcher) -> float:
+        pauses.append(await look(self))
+        return pauses[-1]
+
+    monkeypatch.setattr(watcher.Watcher, "_look", noted)
     async with watching(tmp_path) as watched:
+
+        async def found(*names: str) -> None:
+            """Return once these files are found, and none is looked for any more."""
+
+            async def only_heard_of() -> bool:
+                return {*names} == set(await watched.files()) and pauses[-1:] == [600.0]
+
+            await eventually(only_heard_of)
+
         (watched.root / "a.txt").write_text("The spare key hangs in the barn.")
-        await watched.settled(a__txt=FileState.INDEXED)
+        await found("a.txt")
         Path(os.fsdecode(os.fsencode(watched.root) + b"/caf\xe9.txt")).write_text("Latin words.")
-
-        async def both() -> bool:
-            return set(await watched.files()) == {"a.txt", "caf\\xe9.txt"}
-
-        await eventually(both)
+        await found("a.txt", "caf\\xe9.txt")
         (watched.root / "b.txt").write_text("The boat is in the barn.")
-
-        async def all_three() -> bool:
-            return set(await watched.files()) == {"a.txt", "b.txt", "caf\\xe9.txt"}
-
-        await eventually(all_three)
+        await found("a.txt", "b.txt", "caf\\xe9.txt")
 
 
 async def test_a_folder_with_more_directories_than_are_listened_to_is_looked_at(
