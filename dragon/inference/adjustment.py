@@ -82,7 +82,9 @@ class Adjustment:
             adjusted[:, self._ends] = -torch.inf
         if self._mask is not None:
             allowed = self._mask.allowed(text)
-            adjusted[:, ~allowed] = -torch.inf
-            unsaid = torch.isneginf(adjusted).all(-1)
-            adjusted[unsaid[:, None] & allowed] = 0.0
+            # Indexing with a mask takes seven times as long as `where`, and others wait for it.
+            adjusted = torch.where(allowed, adjusted, -torch.inf)
+            unsaid = torch.isneginf(adjusted.amax(-1))
+            if unsaid.any():
+                adjusted[unsaid] = torch.where(allowed, 0.0, -torch.inf)
         return adjusted
