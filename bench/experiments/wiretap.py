@@ -9,8 +9,8 @@ against what the ledger says of it and what the answer shows.
 - `unnamed`: those of them that the ledger does not have.
 - `unsaid`: any other words that went up and that the ledger does not have.
 - `overstated`: canaries that the cloud was asked with as the ledger has it, and was not.
-- `unshown`: words of private turns that went up and stand in no answer, and where the cloud is asked
-  when needed, words of documents and of names, too, and words of answers that do not.
+- `unshown`: words of private turns that went up and stand in no answer, and where the cloud is
+  asked when needed, words of documents and of names, too, and words of answers that do not.
 - `forbidden`: requests that were to stay on the device, and sent something.
 - `uncounted`: requests whose frames the ledger counts wrongly.
 """
