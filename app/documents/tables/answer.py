@@ -47,11 +47,12 @@ def answer(question: str, table: Table, title: str) -> TableAnswer | None:
     over = asked.operation in _FUNCTIONS or asked.operation is Operation.COUNT
     left_out = table.totals if over else frozenset()
     rows = [row for row in range(len(table.rows)) if row not in left_out]
-    compared = [table.held[each.column] for each in asked.conditions if each.relation != "IN"]
-    needed = [*compared, *(table.held[c] for c in asked.columns if asked.operation in _FUNCTIONS)]
+    compared = [each.column for each in asked.conditions if each.relation != "IN"]
+    needed = [*compared, *(c for c in asked.columns if asked.operation in _FUNCTIONS)]
     sql = _statement(asked, table, title)
     for column in needed:
-        if column.holds in (Holds.WORDS, Holds.UNDECIDED) or (column.either and column in compared):
+        held = table.held[column]
+        if held.holds in (Holds.WORDS, Holds.UNDECIDED) or (held.either and column in compared):
             return TableAnswer(_undecided(table, column), sql, *table.spans[0])
     rows = [row for row in rows if all(_meets(table, row, each) for each in asked.conditions)]
     if not rows:
@@ -118,17 +119,17 @@ def _summed(asked: TableQuery, table: Table, rows: list[int]) -> str:
         places = max(_LEAST_PLACES, held.decimals)
     # What may be either is written alike up to a thousand of these, and to the last figure.
     if held.either and (abs(total) >= _THOUSAND or total != round(total, places)):
-        return _undecided(table, held)
+        return _undecided(table, column)
     shown = (table.rows[row] for row in rows[:_SHOWN])
     parts = "; ".join(f"{row[0]}: {row[column] or 'not given'}" for row in shown)
     more = f"; and {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else ""
     return f"{table.columns[column]} {how}: {held.shown(total, places)} ({parts}{more})"
 
 
-def _undecided(table: Table, column: Column) -> str:
-    name = table.columns[table.held.index(column)]
-    why = column.why or (TWO_WAYS if column.either else "it does not hold numbers alone")
-    return f"No answer can be computed from the column {name}: {why}."
+def _undecided(table: Table, column: int) -> str:
+    held = table.held[column]
+    why = held.why or (TWO_WAYS if held.either else "it does not hold numbers alone")
+    return f"No answer can be computed from the column {table.columns[column]}: {why}."
 
 
 def _counted(asked: TableQuery, table: Table, rows: list[int], title: str) -> str:

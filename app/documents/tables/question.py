@@ -227,7 +227,9 @@ class _Reading:
         for marks, holds in ((_PRICED, self._money), (_DATED, self._dates)):
             if marks & {stem(word) for word in asked} | marks & asked:
                 columns = holds()
-                if len(columns) == 1 and not found:
+                # "Which course is the cheapest?" names what a row is, not what is compared.
+                measured = self._table.numeric.union(self._dates())
+                if len(columns) == 1 and not measured & found.keys():
                     found[columns[0]] = None
                 for mark in marks:
                     self._left.pop(mark, None)
@@ -252,7 +254,9 @@ class _Reading:
             numeric = sorted(self._table.numeric)
             possible = [c for c in numeric if c in named or c or not self._table.is_a_key(c)]
         chosen = [column for column in named if column in possible]
-        return chosen or (possible if len(possible) == 1 else list(named[:1]))
+        if chosen or len(possible) == 1:
+            return chosen or possible
+        return [column for column in named if column not in self._table.named][:1]
 
     def _dates(self) -> list[int]:
         """The columns of dates, even those that nobody can tell the order of."""

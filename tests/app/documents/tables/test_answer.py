@@ -111,3 +111,25 @@ def test_the_query_shown_is_one_that_runs() -> None:
     database.executemany('INSERT INTO "a""b.csv" VALUES (?, ?)', [("O'Hara", 4), ("Bob", 5)])
     assert database.execute(found.query).fetchall() == [(9,)]
     database.close()
+
+
+COURSES = """code: C1; course: Pottery; teacher: Ada Brandt; fee: 145; places: 3
+code: C2; course: Bookbinding; teacher: Tom Reed; fee: 75; places: 0
+code: C3; course: Life drawing; teacher: Mia Lund; fee: 180; places: 9
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "named"),
+    [
+        ("Which course is the cheapest?", "Bookbinding"),
+        ("Which is the most expensive course?", "Life drawing"),
+        ("Which courses cost less than 100?", "Bookbinding"),
+        ("Which course is the longest?", None),
+        ("Which course has the lowest teacher?", "column teacher"),
+    ],
+)
+def test_what_a_row_is_called_is_not_what_is_compared(question: str, named: str | None) -> None:
+    (table,) = tables_in(COURSES)
+    found = answer(question, table, "courses.csv")
+    assert (found is None) if named is None else (found is not None and named in found.text)
