@@ -50,7 +50,8 @@ class Turns:
         finally:
             if self._now is mine:
                 self._now = None
-                self._call_next()
+                # Who goes on at once is among those who wait by then.
+                asyncio.get_running_loop().call_soon(self._call_next)
 
     def _call_next(self) -> None:
         while self._now is None and self._waiting:
