@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from typing import Annotated, Protocol, cast
 
@@ -92,6 +92,20 @@ class Generation(Protocol):
         """
 
 
+class Succession(Protocol):
+    """How a device with another model takes the place of this one, where `dragon up` runs it."""
+
+    @property
+    def loading(self) -> bool:
+        """Whether the next one is being loaded."""
+
+    def turn(self) -> None:
+        """Wait until the device before has left the data directory and the port."""
+
+    def switch(self) -> None:
+        """Have the chosen model loaded beside this one, which ends once that is done."""
+
+
 @dataclass(frozen=True)
 class AppState:
     """Everything the routes need, built once by `app.main` and closed by it."""
@@ -115,8 +129,7 @@ class AppState:
     downloads: Downloads = field(default_factory=Downloads)
     # Keys that users gave for model servers, by URL; stored when such a model is chosen.
     model_keys: dict[str, SecretStr] = field(default_factory=dict)
-    # Ends the service so that it is restarted; None if nothing would restart it.
-    restart: Callable[[], None] | None = None
+    succession: Succession | None = None
     started: int = field(default_factory=lambda: int(time.time()))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from fastapi import FastAPI
@@ -47,7 +47,7 @@ from app.api.page import (
 from app.api.responses import routes as responses
 from app.api_keys import api_keys
 from app.auth import Authenticator, api_key
-from app.container import AppState
+from app.container import AppState, Succession
 from app.generation.threads import Threads
 from app.metrics import Metrics
 from app.middleware import BodyLimit, Gate, RequestContext
@@ -87,12 +87,9 @@ def create_app(
     settings: Settings,
     state: AppState | None = None,
     *,
-    restart: Callable[[], None] | None = None,
+    succession: Succession | None = None,
 ) -> FastAPI:
-    """The device's ASGI app. It builds its parts on start, unless `state` provides them.
-
-    `restart` ends the service, so that whatever started it restarts it.
-    """
+    """The device's ASGI app. It builds its parts on start, unless `state` provides them."""
 
     mcp = Endpoint()
 
@@ -100,7 +97,7 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             app.state.dragon = state or await stack.enter_async_context(
-                open_state(settings, restart)
+                open_state(settings, succession)
             )
             stack.push_async_callback(mcp.close)
             yield
@@ -149,10 +146,11 @@ def _cross_origin(settings: Settings) -> list[Middleware]:
 
 @asynccontextmanager
 async def open_state(
-    settings: Settings, restart: Callable[[], None] | None = None
+    settings: Settings, succession: Succession | None = None
 ) -> AsyncIterator[AppState]:
     """Build the parts in order of dependency; close them in reverse order.
 
+    In a succession the models are loaded beside the device before, which has the data until then.
     Raises `ConfigurationError` if a part cannot be built.
     """
     # Imported late: torch takes seconds, and apps with a given state need none of these.
@@ -182,7 +180,14 @@ async def open_state(
 
     torch.set_num_threads(settings.threads)
     async with AsyncExitStack() as stack:
-        stack.enter_context(owned(settings.data_dir))
+        if succession is None:
+            stack.enter_context(owned(settings.data_dir))
+        embedder = await asyncio.to_thread(Embedder.load, settings.embedder)
+        judge = await asyncio.to_thread(Judge.load, settings.reranker)
+        tokenizer, model = await asyncio.to_thread(settings.load)
+        if succession is not None:
+            await asyncio.to_thread(succession.turn)
+            stack.enter_context(owned(settings.data_dir))
         require_database(settings.data_dir)
         key = api_key(settings)
         url = database_url(settings.data_dir)
@@ -191,9 +196,6 @@ async def open_state(
         database = connect(url)
         stack.push_async_callback(database.dispose)
         sessions = session_maker(database)
-        embedder = await asyncio.to_thread(Embedder.load, settings.embedder)
-        judge = await asyncio.to_thread(Judge.load, settings.reranker)
-        tokenizer, model = await asyncio.to_thread(settings.load)
         kv_dir, kv_bytes = settings.data_dir / "kv", settings.kv_cache_mb << 20
         store = await asyncio.to_thread(KVStore, kv_dir, model.kv, kv_bytes)
         engine = Engine(model, batching=not settings.exact, store=store)
@@ -262,5 +264,5 @@ async def open_state(
             metrics=metrics,
             conversations=conversations,
             background_runs=runs,
-            restart=restart,
+            succession=succession,
         )

@@ -36,10 +36,11 @@ def peer(
     ray: Annotated[
         bool, typer.Option("--ray", help="Run it on Ray Serve, in several processes.")
     ] = False,
+    gate: services.GateOption = None,
 ) -> None:
     """Start the cloud peer."""
     if context.invoked_subcommand is None:
-        services.peer(ray=ray)
+        services.peer(gate, ray=ray)
 
 
 @keys_program.command("add")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -16,24 +16,15 @@ import typer
 from pythonjsonlogger.json import JsonFormatter
 
 from app.auth import api_key
-from app.models.choice import kept, take_back
 from app.settings import Settings
 from cli.defaults import share_cores, share_link, sign_in_link
-from cli.supervisor import (
-    RESTART,
-    Service,
-    address,
-    own_command,
-    require_free,
-    running,
-    start_again,
-    stoppable,
-    wait_ready,
-)
+from cli.gate import Gate
+from cli.supervisor import Services, address, own_command, require_free, stoppable, wait_ready
 from dragon.errors import ConfigurationError, DragonError
 from peer.corpus.versions import outdated
 from peer.settings import PeerSettings
 
+_LAST_ANSWERS_S = 600.0
 _LOG_FIELDS = {"asctime": "time", "levelname": "level", "name": "logger", "exc_info": "traceback"}
 DEMO_CORPUS = Path(str(files("peer.corpus"))) / "demo_corpus.tsv"
 
@@ -62,71 +53,56 @@ def up() -> None:
             ]
             if subprocess.run(command, check=False).returncode:
                 raise DragonError("The demo corpus could not be built; see above.")
-        with running(["peer"], ["device", "--restartable"]) as services:
+        services = Services(device.data_dir)
+        with services.running():
             print("Loading the models.", flush=True)
             listening = (peer.peer_host, peer.peer_port), (device.host, device.port)
-            wait_ready(services, *listening)
+            wait_ready(services.serving, *listening)
             url = f"http://{address(device.host, device.port)}"
             print(
                 f"\nDRAGON is ready.\n\n  Open     {sign_in_link(device, key)}\n"
                 f"  API      {url}/v1\n  API key  {key}\n\nCtrl-C ends it.\n",
                 flush=True,
             )
-            before = kept(device.data_dir)
             while True:
-                if any(service.asks_to_restart for service in services):
-                    print("Starting again, as requested on the page.", flush=True)
-                    _start_with_the_choice(services, listening, before)
-                    before = kept(device.data_dir)
-                for service in services:
-                    service.revive()
+                services.look()
                 time.sleep(0.2)
 
 
-def _start_with_the_choice(
-    services: Sequence[Service],
-    listening: Iterable[tuple[str, int]],
-    before: dict[Path, dict[str, str]],
-) -> None:
-    """Start all with the chosen model or, if one fails to start, with the previous model."""
-    start_again(services)
-    try:
-        wait_ready(services, *listening)
-    except DragonError as error:
-        print(f"{error} Going back to the previous model.", flush=True)
-        take_back(before)
-        start_again(services)
+GateOption = Annotated[int | None, typer.Option("--gate", hidden=True)]
+"""The descriptor at which `dragon up` is reached; it has made sure that the port is free."""
 
 
-Restartable = Annotated[bool, typer.Option("--restartable", hidden=True)]
-
-
-def device(restartable: Restartable = False) -> None:
+def device(gate: GateOption = None) -> None:
     """Start the device service."""
     settings = Settings.read()
     api_key(settings)
-    require_free("DRAGON_PORT", settings.host, settings.port)
+    if gate is None:
+        require_free("DRAGON_PORT", settings.host, settings.port)
     from app.main import create_app
     from cli.server import server
 
     log_to_stderr(settings.log_format)
-    restarting = False
 
-    def restart() -> None:
-        nonlocal restarting
-        restarting = serving.should_exit = True
+    def leave() -> None:
+        serving.should_exit = True
 
-    app = create_app(settings, restart=restart if restartable else None)
-    serving = server(app, settings.host, settings.port)
+    async def drain() -> None:
+        if succession is not None and succession.leaving:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(app.state.dragon.admission.idle(), _LAST_ANSWERS_S)
+
+    succession = None if gate is None else Gate(gate, leave)
+    app = create_app(settings, succession=succession)
+    serving = server(app, settings.host, settings.port, drain=drain)
     serving.run()
-    if restarting:
-        sys.exit(RESTART)
 
 
-def peer(*, ray: bool = False) -> None:
+def peer(gate: GateOption = None, *, ray: bool = False) -> None:
     """Start the cloud peer, in this process or as an application of Ray Serve."""
     settings = PeerSettings.read()
-    require_free("DRAGON_PEER_PORT", settings.peer_host, settings.peer_port)
+    if gate is None:
+        require_free("DRAGON_PEER_PORT", settings.peer_host, settings.peer_port)
     if ray:
         try:
             from peer import on_ray
@@ -144,7 +120,8 @@ def peer(*, ray: bool = False) -> None:
     from peer.main import create_app
 
     log_to_stderr(settings.log_format)
-    peer_server(create_app(settings), settings).run()
+    turn = None if gate is None else Gate(gate).turn
+    peer_server(create_app(settings, turn=turn), settings).run()
 
 
 class _JsonLines(JsonFormatter):

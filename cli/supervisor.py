@@ -9,17 +9,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import FrameType
 
+from app.models.choice import kept, take_back
+from cli.gate import FAILED, GO, LOADED, SWITCH
 from dragon.errors import ConfigurationError, DragonError
-
-RESTART = 75
-"""The exit status of a service that asks to be restarted, together with the others."""
 
 _STOP_SECONDS = 12.0  # the services give answers in progress 5, and open streams 3
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 30.0
 _LASTING_S = 60.0
+_NAMES = "peer", "device"
 _WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 
 
@@ -67,17 +68,14 @@ def stoppable() -> Iterator[None]:
 class Service:
     """A service as a child process, restarted whenever it ends on its own."""
 
-    def __init__(self, name: str, *options: str) -> None:
+    def __init__(self, name: str, *, waits: bool = False) -> None:
         self.name = name
-        self._command = own_command(name, *options)
         self._wait = _FIRST_WAIT_S
         self._due: float | None = None
+        self.loaded = False
         self.start()
-
-    @property
-    def asks_to_restart(self) -> bool:
-        """Whether it has ended in order to be restarted with all others."""
-        return self.process.poll() == RESTART
+        if not waits:
+            self.tell(GO)
 
     def check(self) -> None:
         """Raises `DragonError` if it has ended."""
@@ -102,9 +100,11 @@ class Service:
         elif now >= self._due:
             self._wait = min(2 * self._wait, _LONGEST_WAIT_S)
             self.start()
+            self.tell(GO)
 
     def end(self) -> None:
         """End it, giving it time to finish what it serves."""
+        self._gate.close()  # for one that waits there
         self.process.terminate()
         try:
             self.process.wait(_STOP_SECONDS)
@@ -113,39 +113,93 @@ class Service:
             self.process.wait()
 
     def start(self) -> None:
-        """Start it, with the current settings."""
-        self._started, self._due = time.monotonic(), None
-        self.process = subprocess.Popen(self._command)
+        """Start it, with the current settings; it waits for its turn."""
+        self._started, self._due, self.loaded = time.monotonic(), None, False
+        self._gate, theirs = socket.socketpair()
+        self._gate.setblocking(False)
+        with theirs:
+            gate = theirs.fileno()
+            command = own_command(self.name, "--gate", str(gate))
+            self.process = subprocess.Popen(command, pass_fds=[gate])
+
+    def tell(self, word: bytes) -> None:
+        """Tell it something, unless it has ended."""
+        with suppress(OSError):
+            self._gate.send(word)
+
+    def heard(self) -> bytes:
+        """What it has said since this was last called."""
+        said = b""
+        with suppress(OSError):
+            said = self._gate.recv(64)
+        self.loaded |= LOADED in said
+        return said
 
 
-@contextmanager
-def running(*commands: Sequence[str]) -> Iterator[list[Service]]:
-    """The services as processes of our process group, ended in reverse order on exit.
+class Services:
+    """The peer and the device, and those that load another model to take their place, if any.
 
-    Each command is a service's name with its options.
+    They are processes of our process group, ended in reverse order on exit.
     """
-    services: list[Service] = []
-    try:
-        for command in commands:
-            services.append(Service(*command))
-        yield services
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C must not leave one behind
-        end(services)
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir
+        self._before = kept(data_dir)
+        self._next: list[Service] = []
+        self._leaving = False
+        self.serving: list[Service] = []
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Start them, and end all on exit."""
+        try:
+            for name in _NAMES:
+                self.serving.append(Service(name))
+            yield
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C must not leave one behind
+            _end([*self.serving, *self._next])
+
+    def look(self) -> None:
+        """Do what is due: restart those that have ended, let others load and take over."""
+        if SWITCH in self.serving[-1].heard() and not self._leaving:
+            print("Loading the model chosen on the page.", flush=True)
+            _end(self._next)
+            self._next = [Service(name, waits=True) for name in _NAMES]
+        if self._next:
+            self._succeed()
+        else:
+            for service in self.serving:
+                service.revive()
+
+    def _succeed(self) -> None:
+        """Let the next ones take over once they have loaded, and the device has answered."""
+        peer, device = self.serving
+        for service in self._next:
+            service.heard()
+        if self._leaving:
+            if device.process.poll() is None:
+                return
+            peer.end()
+            for service in self._next:
+                service.tell(GO)
+            self.serving, self._next, self._leaving = self._next, [], False
+            self._before = kept(self._data_dir)
+        elif any(service.process.poll() is not None for service in self._next):
+            print("It could not be loaded. The one before stays.", flush=True)
+            _end(self._next)
+            self._next = []
+            take_back(self._before)
+            device.tell(FAILED)
+        elif all(service.loaded for service in self._next):
+            self._leaving = True
+            device.tell(GO)
 
 
-def end(services: Sequence[Service]) -> None:
-    """End the services in reverse order."""
+def _end(services: Sequence[Service]) -> None:
     for service in reversed(services):
         service.end()
-
-
-def start_again(services: Sequence[Service]) -> None:
-    """End those that still run, and start all."""
-    end(services)
-    for service in services:
-        service.start()
 
 
 def wait_ready(services: Sequence[Service], *addresses: tuple[str, int]) -> None:

@@ -62,13 +62,20 @@ class PeerState:
     keys: KeyRing
 
 
-def open_state(settings: PeerSettings, opening: Opening) -> PeerState:
-    """Load models and corpus. Raises `ConfigurationError` if one cannot be loaded."""
+def open_state(
+    settings: PeerSettings, opening: Opening, turn: Callable[[], None] | None = None
+) -> PeerState:
+    """Load models and corpus, wait for the `turn` to serve, and open what only one peer may have.
+
+    Raises `ConfigurationError` if something cannot be loaded.
+    """
     torch.set_num_threads(settings.threads)
     tokenizer, model = settings.load()
     embedder = Embedder.load(settings.embedder)
     judge = Judge.load(settings.reranker)
     corpus = opening(embedder, None)
+    if turn is not None:
+        turn()
     # Shared by all versions of the corpus: most passages are the same in several.
     store = KVStore(settings.peer_corpus / "kv", model.kv, settings.kv_cache_mb << 20)
     engine = Engine(model, batching=not settings.exact, store=store)
@@ -98,13 +105,21 @@ def open_state(settings: PeerSettings, opening: Opening) -> PeerState:
     return PeerState(settings, engine, shared, metrics, keys)
 
 
-def create_app(settings: PeerSettings, opening: Opening | None = None) -> FastAPI:
-    """The peer's ASGI app; it builds its parts on start, the corpus by `opening` if given."""
+def create_app(
+    settings: PeerSettings,
+    opening: Opening | None = None,
+    *,
+    turn: Callable[[], None] | None = None,
+) -> FastAPI:
+    """The peer's ASGI app; it builds its parts on start, the corpus by `opening` if given.
+
+    Where `turn` is given, it is called once models and corpus are loaded, and may wait.
+    """
     opening = opening or partial(Corpus.open, settings.peer_corpus)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        state = await asyncio.to_thread(open_state, settings, opening)
+        state = await asyncio.to_thread(open_state, settings, opening, turn)
         app.state.peer = state
         retriever = state.shared.retriever
         watching = [

@@ -20,6 +20,7 @@ FOR_ONE = 56
 MOST_CALLS = 256
 """Concurrent calls for answers; further ones are refused before their body is read."""
 _WAIT_S = 0.8
+_LOOK_S = 0.05
 _MOST_WAITING = 16
 """The most waiting calls of one caller; a further one would only wait to be refused."""
 
@@ -62,6 +63,11 @@ class Places:
         finally:
             self._leave(caller)
 
+    @property
+    def held(self) -> bool:
+        """Whether any place is."""
+        return any(self._held.values())
+
     def _leave(self, caller: str) -> None:
         self._free += 1
         self._held[caller] -= 1
@@ -99,6 +105,11 @@ class Admission:
                 raise refusal() from None
             async for event in events:
                 yield event
+
+    async def idle(self) -> None:
+        """Return once no call has a place."""
+        while self._places.held:  # noqa: ASYNC110 (nothing else waits for that)
+            await asyncio.sleep(_LOOK_S)
 
 
 def refusal() -> OverloadedError:

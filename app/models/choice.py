@@ -21,7 +21,6 @@ from dragon.localizable import localizable
 from dragon.models import EMBEDDED_WRITER
 
 _BY_HAND = Path(".env")
-BOTH = localizable("model.both", "`dragon up` starts the device and its peer with the same model.")
 
 
 def prepare(model: Model) -> None:
@@ -128,7 +127,7 @@ def choose(model: Model, settings: Settings) -> str:
         _write(kept | {KEY: secret}, chosen.resolve(), mode=0o600)
     restart = "Restart DRAGON to use it: end it with Ctrl-C, and start it again."
     if on_this_machine(settings):
-        return f"{restart} {BOTH}"
+        return f"{restart} `dragon up` starts the device and its peer with the same model."
     return (
         f"{restart} The peer at {settings.peer_url} needs a model with the same vocabulary; "
         "trying the model says whether it has one."

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
-from app.models.choice import BOTH, on_this_machine
+from app.models.choice import on_this_machine
 from app.models.model import KEY, Kind, Model, gigabytes, installed_memory
 from dragon.errors import (
     DragonError,
@@ -289,7 +289,8 @@ def _compared(settings: Settings, fingerprint: str, name: str) -> tuple[bool | N
     except HandshakeError as error:
         if on_this_machine(settings):
             return False, localizable(
-                "trial.unfit", "The peer that runs now does not fit it. {both}", both=BOTH
+                "trial.unfit",
+                "The peer runs another model now; the one that is chosen is loaded on both sides.",
             )
         return False, localizable("trial.refused", "The peer refuses it: {why}.", why=error.message)
     except LinkError:

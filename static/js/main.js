@@ -18,7 +18,7 @@ import { hideWho, showWho } from "./inspector/who.js";
 import { unfoldOnPaper } from "./chat/printing.js";
 import { Projects } from "./chat/projects.js";
 import { Scope } from "./chat/scope.js";
-import { pickModel, restarted } from "./core/models.js";
+import { pickModel } from "./core/models.js";
 import { install, makeRoomForKeyboard, takeShared } from "./core/shared.js";
 import { Settings } from "./core/settings.js";
 import { Silence } from "./core/silence.js";
@@ -44,13 +44,9 @@ const status = new PeerStatus();
 const scope = new Scope();
 const settings = new Settings(
   () => drawPrivacy(),
-  () => {
-    socket.close();
-    status.setPeer({ state: "restarting", rtt_ms: null, detail: "" });
-  },
-  (name) => {
-    byId("upcoming").hidden = !name;
-    byId("upcoming-text").textContent = name && t("model.next", { name });
+  (said) => {
+    byId("upcoming").hidden = !said;
+    byId("upcoming-text").textContent = said;
   },
 );
 const inspector = new Inspector((panel) => {
@@ -68,12 +64,15 @@ const socket = new DeviceSocket({
   },
   onConnection: (connected) => {
     silence.listen(connected && chat.busy);
-    showConnection(connected ? null : "lost");
+    // When another model takes over, nothing is wrong.
+    showConnection(connected || settings.models.awaited ? null : "lost");
     composer.setConnected(connected);
-    if (connected) return chat.watch();
-    status.setPeer(null);
-    chat.disconnected();
-    // A refused upgrade looks like any lost connection; this tells whether sign-in is what is missing.
+    if (connected) chat.watch();
+    else {
+      status.setPeer(null);
+      chat.disconnected();
+    }
+    // There may be another model. A refused upgrade looks like any lost connection; this tells whether sign-in is what is missing.
     loadStatus();
   },
 });
@@ -335,7 +334,7 @@ for (const [id, open] of /** @type {const} */ ([["open-settings", () => settings
   });
 }
 for (const id of ["choose-model", "upcoming-open"]) byId(id).addEventListener("click", () => settings.open("models"));
-byId("model").addEventListener("click", () => pickModel(byId("model"), (name) => (name ? settings.chooseModel(name) : settings.open("offers"))).catch((error) => composer.refuse(messageOf(error))));
+byId("model").addEventListener("click", () => pickModel(byId("model"), (name) => (name ? settings.models.choose(name) : settings.open("offers"))).catch((error) => composer.refuse(messageOf(error))));
 byId("new-chat").addEventListener("click", () => openConversation(null));
 byId("connection-retry").addEventListener("click", () => socket.connect());
 for (const id of ["upload-button", "attach"]) byId(id).addEventListener("click", () => documents.choose());
@@ -358,7 +357,6 @@ takeShared((files) => {
   inspector.show("documents");
 }, (text) => composer.fill(text));
 socket.connect();
-loadStatus().then(() => restarted() && settings.open("models"));
 documents.load();
 list.load();
 openConversation(location.hash.slice(1) || null);

@@ -92,23 +92,19 @@ def test_a_server_that_wants_a_key_is_given_it_on_the_page(
 
 
 @pytest.mark.timeout(600)  # it starts both services twice
-def test_a_model_that_does_not_start_is_not_taken(page: Page, alone: str, tmp_path: Path) -> None:
+def test_a_model_that_does_not_load_is_not_taken(page: Page, alone: str, tmp_path: Path) -> None:
+    whole = tmp_path / "models" / "small.gguf"
+    os.truncate(whole, whole.stat().st_size // 2)  # as its header says it is fine
     signed_in(page, alone)
-    page.get_by_test_id("open-settings").click()
-    page.set_viewport_size({"width": 390, "height": 400})  # the list is longer than what is seen
-    page.locator("[data-name='small']").get_by_test_id("use-model").click()
-    expect(page.get_by_test_id("restart")).to_be_focused()
-    expect(page.get_by_test_id("restart")).to_be_in_viewport()
-    (tmp_path / "models" / "small.gguf").write_bytes(b"nothing")
-    with page.expect_navigation(timeout=300_000):
-        page.get_by_test_id("restart").click()
-        # It goes on purpose, and the page does not speak of a device that cannot be reached.
-        expect(page.get_by_test_id("model-now")).to_contain_text("DRAGON is starting again")
-        expect(page.get_by_test_id("peer-status")).to_contain_text("Restarting")
-        expect(page.get_by_test_id("connection")).to_be_hidden()
-    expect(page.locator("#models")).to_contain_text("small could not be started")
+    page.get_by_test_id("model-picker").click()
+    page.get_by_test_id("pick-model").filter(has_text="small").click()
+    own = EMBEDDED_WRITER.stem
+    expect(page.get_by_test_id("upcoming")).to_contain_text(f"Until it is ready, {own} answers")
+    expect(page.get_by_test_id("upcoming")).to_contain_text(f"small could not be loaded, so {own}")
+    expect(page.get_by_test_id("connection")).to_be_hidden()
+    page.get_by_test_id("upcoming-open").click()
+    expect(page.locator("#models")).to_contain_text("small could not be loaded")
     expect(page.get_by_test_id("model-now")).to_contain_text("the built-in model")
-    expect(page.get_by_test_id("restart")).to_have_count(0)
 
 
 @pytest.mark.timeout(600)  # it starts both services twice
@@ -128,22 +124,33 @@ def test_from_the_welcome_to_a_model(page: Page, alone: str) -> None:
     expect(verdict).to_contain_text("words per second")
     expect(verdict).to_contain_text("It needs about")
     row["small"].get_by_test_id("use-model").click()
-    expect(page.get_by_test_id("model-now")).to_contain_text("small will be used after a restart")
-    page.keyboard.press("Escape")
-    expect(page.get_by_test_id("upcoming")).to_contain_text("small will be used after a restart")
-    page.get_by_test_id("upcoming-open").click()
-    expect(page.get_by_test_id("restart")).to_be_in_viewport()
-    page.reload()
-    page.get_by_test_id("open-settings").click()
-    expect(page.get_by_test_id("model-now")).to_contain_text("small will be used after a restart")
-    with page.expect_navigation(timeout=300_000):
-        page.get_by_test_id("restart").click()
-    # The settings open by themselves to say so.
-    expect(page.get_by_test_id("model-now")).to_contain_text("started again. small is in use")
-    expect(page.get_by_test_id("restart")).to_have_count(0)
+    expect(page.get_by_test_id("model-now")).to_contain_text("small is being loaded")
+    expect(page.get_by_test_id("model-now")).to_have_text("small is in use.")
     page.keyboard.press("Escape")
     expect(page.get_by_test_id("upcoming")).to_be_hidden()
     expect(page.get_by_test_id("peer-status")).to_contain_text("Cloud: when needed")
-    page.reload()
-    expect(page.get_by_test_id("peer-status")).to_contain_text("Cloud: when needed")
-    expect(page.get_by_test_id("model-now")).to_be_hidden()
+
+
+@pytest.mark.timeout(600)  # it starts both services twice
+def test_a_model_takes_over_in_mid_chat(page: Page, alone: str, tmp_path: Path) -> None:
+    chat = signed_in(page, alone)
+    letter = tmp_path / "letter.txt"
+    letter.write_text("The gym locker's code is 4711. The key of the shed hangs in the pantry.")
+    chat.upload(letter)
+    before = chat.ask("What is the gym locker's code?")
+    chat.wait_answer(before)
+    page.get_by_test_id("model-picker").click()
+    page.get_by_test_id("pick-model").filter(has_text="small").click()
+    expect(page.get_by_test_id("upcoming")).to_contain_text("small is being loaded")
+    meanwhile = chat.ask("Where is the key of the shed?")
+    chat.wait_answer(meanwhile)
+    assert "pantry" in chat.text(meanwhile)
+    page.get_by_test_id("prompt").fill("What is the code")
+    expect(page.get_by_test_id("model-picker")).to_contain_text("small")
+    expect(page.get_by_test_id("upcoming")).to_be_hidden()
+    expect(page.get_by_test_id("prompt")).to_have_value("What is the code")
+    expect(page.get_by_test_id("send")).to_be_enabled()
+    after = chat.ask("What is the gym locker's code?")
+    chat.wait_answer(after)
+    assert "4711" in chat.text(after)
+    assert "4711" in chat.text(before)

@@ -1,4 +1,4 @@
-"""`/api/models`: the models on this machine, trying one, and choosing the next start's."""
+"""`/api/models`: the models on this machine, trying one, and choosing one."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class Key(Named):
 
 @router.get("")
 async def list_models(state: State) -> dict[str, Any]:
-    """The models found; the names of the current one and of the next start's.
+    """The models found; the names of the current one and of the one that was chosen.
 
-    `restartable` is whether `/api/models/restart` would trigger that start.
+    `loading`: the next one is being loaded, and then takes over.
     """
     found = await _found(state)
     models = [
@@ -60,7 +60,7 @@ async def list_models(state: State) -> dict[str, Any]:
         "data": models,
         "current": found.current,
         "next": found.next,
-        "restartable": state.restart is not None,
+        "loading": state.succession is not None and state.succession.loading,
     }
 
 
@@ -80,20 +80,16 @@ async def try_model(body: Named, request: Request, state: State) -> dict[str, An
 
 @router.post("/use", responses=failures(404))
 async def use_model(body: Named, state: State) -> dict[str, str]:
-    """Choose the model of the next start; `says` is what is left to do."""
+    """Choose a model. Where `dragon up` runs the device, it takes over as soon as it is loaded.
+
+    Elsewhere it is that of the next start, and `says` is what is left to do.
+    """
     found = await _found(state)
     says = await asyncio.to_thread(choose, found.named(body.name), state.settings)
-    return {"next": body.name, "says": says}
-
-
-@router.post("/restart", status_code=202)
-async def restart(state: State) -> None:
-    """Restart DRAGON with the chosen model; answers in progress end."""
-    if state.restart is None:
-        raise InvalidRequestError(
-            "Only `dragon up` restarts a device. End this one with Ctrl-C, and start it again."
-        )
-    state.restart()
+    if state.succession is None:
+        return {"next": body.name, "says": says}
+    state.succession.switch()
+    return {"next": body.name, "says": ""}
 
 
 @router.post("/key", status_code=204, responses=failures(404))

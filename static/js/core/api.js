@@ -80,7 +80,7 @@ export const signOut = () => request("/api/sign-out", "POST");
 
 // Models
 
-/** What was found, and the names of the one that answers and of the next start's. @returns {Promise<{data: Model[], current: string, next: string, restartable: boolean}>} */
+/** What was found, the names of the one that answers and of the one that was chosen, and whether that is being loaded. @returns {Promise<{data: Model[], current: string, next: string, loading: boolean}>} */
 export const listModels = () => request("/api/models");
 
 /**
@@ -95,7 +95,7 @@ export const tryModel = (name, signal) => request("/api/models/try", "POST", { n
 /** Gives a model server the key that it asks for. @param {string} name @param {string} key */
 export const giveKey = (name, key) => request("/api/models/key", "POST", { name, key });
 
-/** Has the next start take a model. @param {string} name */
+/** Has a model take over as soon as it is loaded, or at the next start. @param {string} name */
 export const chooseModel = (name) => request("/api/models/use", "POST", { name });
 
 /** @returns {Promise<import("./types.js").Offer[]>} */
@@ -106,9 +106,6 @@ export const getOffer = (name) => request("/api/models/get", "POST", { name });
 
 /** Ends that, and deletes what has come. @param {string} name */
 export const cancelOffer = (name) => request("/api/models/get/cancel", "POST", { name });
-
-/** Starts DRAGON again, with the model that was chosen. */
-export const restart = () => request("/api/models/restart", "POST");
 
 // Conversations
 

@@ -5,15 +5,11 @@ import { Offers } from "./offers.js";
 import { localized, t } from "./strings.js";
 import { openMenu } from "./menu.js";
 import { verdict } from "./trial.js";
-import { chooseModel, giveKey, listModels, messageOf, restart, tryModel } from "./api.js";
+import { chooseModel, giveKey, listModels, messageOf, tryModel } from "./api.js";
 
 /** @typedef {import("./types.js").Model} Model */
 
 const LOOK_MS = 1000;
-const RESTARTED = "dragon.restarted";
-
-/** Whether this page was loaded because of a restart that the list of models has not spoken of yet. */
-export const restarted = () => sessionStorage.getItem(RESTARTED) !== null;
 
 /**
  * A menu of the models that could answer.
@@ -45,12 +41,11 @@ export class Models {
   /** The trial under way. @type {AbortController | null} */
   #trying = null;
 
-  /**
-   * @param {() => void} onRestart Called as DRAGON ends, to start again.
-   * @param {(name: string) => void} onUpcoming Called with the model that waits for a restart; empty: none.
-   */
-  constructor(onRestart, onUpcoming) {
-    this.onRestart = onRestart;
+  /** The model that is being loaded to take over; empty: none. */
+  awaited = "";
+
+  /** @param {(said: string) => void} onUpcoming Called with what there is to say of the model that was chosen; empty: nothing. */
+  constructor(onUpcoming) {
     this.onUpcoming = onUpcoming;
   }
 
@@ -59,9 +54,13 @@ export class Models {
     this.#offers.load();
     if (!this.#list.childElementCount) this.#list.replaceChildren(el("li", { class: "hint" }, t("model.looking")));
     try {
-      const { data, current, next, restartable } = await listModels();
+      const { data, current, next, loading } = await listModels();
       const demo = data.some(({ name, kind }) => name === current && kind === "demo");
-      this.#tell(t(demo ? "model.now.demo" : "model.now", { name: current }), next === current ? "" : next, restartable);
+      const upcoming = next === current ? "" : t(loading ? "model.loading.text" : "model.next", { name: next, current });
+      this.#now.replaceChildren(t(demo ? "model.now.demo" : "model.now", { name: current }));
+      if (upcoming) this.#now.append(" ", el("strong", { role: "status" }, upcoming));
+      this.onUpcoming(upcoming || this.#failure);
+      if (loading) this.#follow(next);
       const rows = data.map((model) => this.#row(model, current, next));
       if (data.length < 2) {
         rows.push(el("li", { class: "hint" }, t("model.none")));
@@ -69,49 +68,25 @@ export class Models {
       }
       if (!this.#trying) this.#list.replaceChildren(...rows);
       else for (const row of rows) this.#renew(row);
-      const wanted = sessionStorage.getItem(RESTARTED);
-      sessionStorage.removeItem(RESTARTED);
-      if (wanted === current) this.#now.prepend(el("strong", { role: "status" }, t("model.restarted")), " ");
-      else if (wanted) this.#fail(t("model.failed", { name: wanted, current }));
     } catch (error) {
       this.#list.replaceChildren();
       this.#fail(messageOf(error));
     }
   }
 
-  /** @param {string} now Which one is in use. @param {string} next The next start's; empty: no other. @param {boolean} restartable */
-  #tell(now, next, restartable) {
-    this.#now.replaceChildren(now);
-    this.onUpcoming(next);
-    if (!next) return;
-    this.#now.append(" ", el("strong", {}, t(restartable ? "model.next" : "model.next.terminal", { name: next })), " ");
-    if (!restartable) return;
-    const button = el("button", { class: "button primary small", type: "button", "data-testid": "restart" }, t("model.restart"));
-    button.addEventListener("click", () => this.#restart(next));
-    this.#now.append(button);
-  }
-
-  /** Has DRAGON start again, and loads the page anew once it has, with this model or, if that does not start, the one before. @param {string} name */
-  async #restart(name) {
-    try {
-      await restart();
-    } catch (error) {
-      return this.#fail(messageOf(error));
-    }
-    this.onRestart();
-    this.onUpcoming("");
-    const passed = el("span", { "aria-hidden": "true" });
-    this.#now.replaceChildren(el("strong", { class: "wait", role: "status" }, t("model.restarting", { name })), " ", passed);
-    this.#notice.hidden = this.#list.hidden = true;
-    // While it starts nothing answers; before it has ended, the old one does, and has the other to come.
-    const begun = Date.now();
-    for (let settled = false; !settled; ) {
+  /** Looks until this model has taken over, or could not be loaded. @param {string} name */
+  async #follow(name) {
+    if (this.awaited) return;
+    this.awaited = name;
+    for (let state; !state || state.loading; ) {
       await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
-      passed.textContent = `${Math.round((Date.now() - begun) / 1000)} s`;
-      settled = await listModels().then(({ current, next }) => current === next, () => false);
+      // While one takes over from the other, neither answers.
+      state = await listModels().catch(() => null);
+      if (state?.loading) this.awaited = state.next;
+      else if (state && state.current !== this.awaited) this.#fail(t("model.failed", { name: this.awaited, current: state.current }));
     }
-    sessionStorage.setItem(RESTARTED, name);
-    location.reload();
+    this.awaited = "";
+    await this.load();
   }
 
   /** @param {Model} model @param {string} current @param {string} next */
@@ -139,7 +114,7 @@ export class Models {
     trying.addEventListener("click", () => this.#try(name, trying, result));
     actions.append(trying);
     if (name === next) {
-      actions.append(el("span", { class: "hint choice" }, t(name === current ? "model.using" : "model.upcoming")));
+      actions.append(el("span", { class: "hint choice" }, t(name === current ? "model.using" : this.awaited ? "model.loading" : "model.upcoming")));
     } else {
       const choosing = el("button", { class: "button small choice", type: "button", "data-testid": "use-model" }, t("model.use"));
       choosing.addEventListener("click", () => this.choose(name));
@@ -197,23 +172,27 @@ export class Models {
     this.#trying = null;
   }
 
-  /** Has the next start take it. @param {string} name */
+  /** Has it take over as soon as it is loaded, or at the next start. @param {string} name */
   async choose(name) {
+    this.#notice.hidden = true;
     try {
       await chooseModel(name);
-      this.#notice.hidden = true;
       announce(t("model.chosen", { name }));
       await this.load();
       this.#now.scrollIntoView({ block: "center" });
-      this.#now.querySelector("button")?.focus({ preventScroll: true });
     } catch (error) {
       this.#fail(messageOf(error));
     }
+  }
+
+  get #failure() {
+    return this.#notice.hidden ? "" : this.#notice.textContent ?? "";
   }
 
   /** @param {string} message */
   #fail(message) {
     this.#notice.textContent = message;
     this.#notice.hidden = false;
+    this.onUpcoming(message);
   }
 }

@@ -20,18 +20,17 @@ export class Settings {
   values = { ...DEFAULTS, ...stored() };
   #dialog = /** @type {HTMLDialogElement} */ (byId("settings"));
   #form = /** @type {HTMLFormElement} */ (byId("settings-form"));
-  #models;
+  models;
   /** @type {any} */
   #status = null;
 
   /**
    * @param {() => void} onChange
-   * @param {() => void} onRestart Called as DRAGON ends, to start again.
-   * @param {(name: string) => void} onUpcoming Called with the model that waits for a restart; empty: none.
+   * @param {(said: string) => void} onUpcoming Called with what there is to say of the model that was chosen; empty: nothing.
    */
-  constructor(onChange, onRestart, onUpcoming) {
+  constructor(onChange, onUpcoming) {
     this.onChange = onChange;
-    this.#models = new Models(onRestart, onUpcoming);
+    this.models = new Models(onUpcoming);
     this.#form.addEventListener("input", () => this.#read());
     this.#form.addEventListener("submit", (event) => event.preventDefault());
   }
@@ -40,17 +39,11 @@ export class Settings {
   async open(section) {
     this.#draw();
     this.#dialog.showModal();
-    await this.#models.load();
+    await this.models.load();
     if (!section) return;
     const found = byId(section);
     if (found instanceof HTMLDetailsElement) found.open = true;
     found.scrollIntoView();
-  }
-
-  /** Chooses a model, and shows what is left to do. @param {string} name */
-  async chooseModel(name) {
-    await this.open("models");
-    await this.#models.choose(name);
   }
 
   /** @param {any} status The device's `/api/status`. */
@@ -160,7 +153,7 @@ export class Settings {
       el("fieldset", {}, el("legend", {}, t("settings.theme")), el("div", { class: "segments" }, ...["auto", "light", "dark"].map((theme) =>
         el("label", {}, el("input", { type: "radio", name: "theme", value: theme, checked: theme === values.theme }), el("span", {}, t(`settings.theme.${theme}`))),
       ))),
-      this.#models.element,
+      this.models.element,
       el("fieldset", {}, el("legend", {}, t("settings.answers")),
         el("label", { class: "field" }, el("span", {}, t("settings.cloud")), cloud),
         el("p", { class: "hint", id: "cloud-hint" })),

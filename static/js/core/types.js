@@ -29,7 +29,7 @@
  * @property {Record<string, number>} files How many are in each state.
  *
  * @typedef {object} Peer
- * @property {"connected" | "connecting" | "refused" | "restarting"} state
+ * @property {"connected" | "connecting" | "refused"} state
  * @property {number | null} rtt_ms
  * @property {string} detail
  * @property {Localizable} [localizable]

@@ -85,3 +85,17 @@ async def test_who_has_many_that_wait_is_refused_at_once(monkeypatch: pytest.Mon
     answers.over.set()
     assert await asyncio.gather(*tasks) == ["a1", "a2", "a3", "b1"]
     assert await answers.ask("a5") == "a5"
+
+
+async def test_it_is_idle_once_the_last_answer_has_ended() -> None:
+    places = Admission()
+    await places.idle()
+    answers = Answers(places)
+    asked = answers.at_once("a1", "b1")
+    await asyncio.sleep(0)
+    waiting = asyncio.create_task(places.idle())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    answers.over.set()
+    await asyncio.gather(*asked)
+    await waiting

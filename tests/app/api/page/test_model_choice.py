@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -75,21 +74,26 @@ async def test_a_chosen_model_is_that_of_the_next_start(
     assert (listing["current"], listing["next"]) == ("dragon-7m", "real")
 
 
-async def test_it_starts_again_where_something_starts_it(
+async def test_where_something_can_load_it_beside_a_chosen_model_is_loaded_at_once(
     client: httpx.AsyncClient, state: AppState
 ) -> None:
-    refused = await client.post("/api/models/restart")
-    assert refused.status_code == 400
-    assert "Ctrl-C" in refused.json()["error"]["message"]
-    assert (await client.get("/api/models")).json()["restartable"] is False
-    asked = threading.Event()
-    app = create_app(state.settings, replace(state, restart=asked.set))
+    class Started:
+        loading = False
+
+        def turn(self) -> None:
+            raise AssertionError("it serves already")
+
+        def switch(self) -> None:
+            self.loading = True
+
+    assert (await client.get("/api/models")).json()["loading"] is False
+    app = create_app(state.settings, replace(state, succession=Started()))
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(app), base_url=client.base_url, headers=client.headers
     ) as started_by_up:
-        assert (await started_by_up.get("/api/models")).json()["restartable"] is True
-        assert (await started_by_up.post("/api/models/restart")).status_code == 202
-    assert asked.is_set()
+        chosen = await started_by_up.post("/api/models/use", json={"name": "real"})
+        assert chosen.json() == {"next": "real", "says": ""}
+        assert (await started_by_up.get("/api/models")).json()["loading"] is True
 
 
 @pytest.mark.parametrize("action", ["use", "try"])
