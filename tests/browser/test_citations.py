@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from harness.pdf import pdf
 from harness.services import Service
 from tests.browser.conftest import Scripted, signed_in
 from tests.browser.page import ChatPage
@@ -116,6 +117,30 @@ def test_a_mark_shows_the_passage_and_opens_the_document(chat: ChatPage, tmp_pat
     # Neither numbers nor marks are words of the answer.
     assert not re.search(r"\d", chat.text())
     expect(chat.sources("private").first).to_have_attribute("data-used", "")
+
+
+@pytest.mark.usefixtures("emptied")
+def test_a_mark_opens_the_page_of_a_pdf_as_it_looks(chat: ChatPage, tmp_path: Path) -> None:
+    page = chat.page
+    lease = tmp_path / "lease.pdf"
+    filling = "\n".join(f"{number}. The parties agree on item {number}." for number in range(40))
+    dogs = "Dogs may be kept only with written consent."
+    lease.write_bytes(pdf("The lease of the mill.", f"{filling}\n{dogs}", "Signed in Bern."))
+    chat.upload(lease)
+    chat.wait_answer(chat.ask("When may dogs be kept?", private=True))
+    chat.last_answer.get_by_test_id("cite").first.click()
+    picture = page.get_by_test_id("page-picture")
+    expect(picture).to_have_accessible_name("Page 2 of 3")
+    view = page.get_by_test_id("preview-text")
+    # The mark is in view: it is near the bottom of a page that is taller than the dialog.
+    page.wait_for_function("(view) => view.scrollTop > 100", arg=view.element_handle())
+    page.get_by_test_id("preview.next").click()
+    expect(picture).to_have_accessible_name("Page 3 of 3")
+    expect(page.get_by_test_id("preview.next")).to_be_disabled()
+    page.get_by_test_id("as-text").click()
+    expect(view.locator("mark")).to_have_text(dogs)
+    page.get_by_test_id("as-it-looks").click()
+    expect(picture).to_have_accessible_name("Page 2 of 3")
 
 
 def test_a_finger_taps_for_the_card_and_again_for_the_passage(

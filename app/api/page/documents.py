@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from base64 import b64encode
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Annotated, Any
@@ -13,14 +14,17 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.api.openai.openapi import failures
 from app.api.page.passage_view import blocks_around, rendered
 from app.container import AppState, State
+from app.documents.page_picture import drawn
 from app.documents.readers.common import PAGE_BREAK
 from app.documents.readers.sniff import Kind
 from app.documents.redaction import Quoted, Redaction
 from app.documents.store import MAX_WINDOW
 from dragon.errors import NotFoundError, NotYoursError
+from dragon.localizable import localizable
 
 router = APIRouter(prefix="/api/documents", tags=["documents"])
 
+_NO_PAGE = localizable("file.page", "This page cannot be shown.")
 Place = Annotated[int, Query(ge=0)]
 Ids = Annotated[list[Annotated[str, Field(max_length=64)]], Field(min_length=1, max_length=1000)]
 
@@ -45,9 +49,12 @@ async def view(
 ) -> dict[str, Any]:
     """A part of a document's text, by characters; of Markdown whole blocks, also as safe HTML.
 
-    In the HTML, `passage_view.BEGIN` and `END` surround the text from `mark` to `until`.
+    In the HTML, `passage_view.BEGIN` and `END` surround the text from `mark` to `until`. `page` is
+    that of `mark`, of so many `pages`, if they can be drawn.
     """
     found, text = await state.documents.text(document)
+    pages = text.count(PAGE_BREAK) + 1 if found.kind == Kind.PDF else None
+    page = text.count(PAGE_BREAK, 0, mark) + 1
     text = text.replace(PAGE_BREAK, "\n")  # no browser shows it
     start, end = min(start, len(text)), min(end, len(text), start + MAX_WINDOW)
     html = None
@@ -55,7 +62,41 @@ async def view(
         start, end = blocks_around(text, start, max(start, end))
         part = text[start:end]
         html = await asyncio.to_thread(rendered, part, max(0, mark - start), max(0, until - start))
-    return {"text": text[start:end], "html": html, "start": start, "end": end, "length": len(text)}
+    return {
+        "text": text[start:end],
+        "html": html,
+        "start": start,
+        "end": end,
+        "length": len(text),
+        "page": page,
+        "pages": pages,
+    }
+
+
+@router.get("/{document}/page", responses=failures(404))
+async def page(
+    document: str,
+    state: State,
+    number: Annotated[int, Query(ge=1)],
+    mark: Place = 0,
+    until: Place = 0,
+) -> dict[str, Any]:
+    """A page of a PDF as it looks, with the text from `mark` to `until` marked on it.
+
+    The `picture` is PNG in Base64; `mark` is where the mark begins, as a fraction of its height.
+    """
+    found, text = await state.documents.text(document)
+    pages = text.split(PAGE_BREAK)
+    if found.kind != Kind.PDF or number > len(pages):
+        raise NotFoundError(_NO_PAGE)
+    first = sum(len(each) + len(PAGE_BREAK) for each in pages[: number - 1])
+    passage = pages[number - 1][max(0, mark - first) : max(0, until - first)]
+    async with state.beside.one():
+        with await state.documents.content(document) as pdf:
+            drawing = await drawn(pdf, number, passage)
+    if drawing is None:
+        raise NotFoundError(_NO_PAGE)
+    return {"picture": b64encode(drawing.png).decode(), "mark": drawing.mark}
 
 
 @router.post("/quoted")

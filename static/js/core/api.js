@@ -206,10 +206,21 @@ export const getText = (key, start, end) => request(`/v1/files/${id(key)}/text?s
  * @param {number} end
  * @param {number} [mark]
  * @param {number} [until]
- * @returns {Promise<{text: string, html: string | null, start: number, end: number, length: number}>}
+ * @returns {Promise<import("./types.js").View>}
  */
 export const getView = (key, start, end, mark = 0, until = 0) =>
   request(`/api/documents/${id(key)}/view?start=${start}&end=${end}&mark=${mark}&until=${until}`);
+
+/**
+ * A page of a PDF, with what is from `mark` on `until` there marked.
+ *
+ * @param {string} key
+ * @param {number} number
+ * @param {number} mark
+ * @param {number} until
+ * @returns {Promise<{picture: string, mark: number | null}>} Base64, and where the mark begins, as a fraction of the height.
+ */
+export const getPage = (key, number, mark, until) => request(`/api/documents/${id(key)}/page?number=${number}&mark=${mark}&until=${until}`);
 
 /** The passages of private documents nearest to a text. @param {string} query @param {number} limit */
 export const search = async (query, limit) =>

@@ -124,6 +124,15 @@
  * @property {boolean} wants_key A server's, before it says or does more.
  * @property {Localizable} [localizable]
  *
+ * @typedef {object} View A part of a document's text.
+ * @property {string} text
+ * @property {string | null} html
+ * @property {number} start
+ * @property {number} end
+ * @property {number} length Of the whole.
+ * @property {number} page That of the passage that was asked for,
+ * @property {number | null} pages of so many that can be drawn.
+ *
  * @typedef {object} Offer A model of the hub.
  * @property {string} name
  * @property {number} size

@@ -1,12 +1,18 @@
-"""Deleting documents from the page, with their words in conversations or without."""
+"""Deleting documents from the page, with their words in conversations or without, and viewing one.
+
+Covers `app.documents.page_picture`.
+"""
 
 from __future__ import annotations
 
+import base64
+import io
 from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import pytest
+from PIL import Image
 
 from app.api.page.parameters import Params, branch_request
 from app.container import AppState
@@ -14,7 +20,7 @@ from app.documents.redaction import REDACTED
 from app.documents.store import DocumentStore
 from app.generation.events import GenerationRequest
 from app.storage.tables import MessageState
-from harness.pdf import pdf
+from harness.pdf import LINE_HEIGHT, pdf
 from tests import fakes
 from tests.app.stores import ingest, traces
 from tests.fakes import FakeGeneration
@@ -77,3 +83,45 @@ async def test_pages_stand_on_lines_of_their_own(
     seen = (await client.get(f"/api/documents/{document.id}/view?start=0&end=100")).json()
     assert [line for line in seen["text"].splitlines() if line] == ["One.", "Two."]
     assert "\f" not in seen["text"]
+
+
+async def test_a_page_is_drawn_with_the_passage_marked(
+    client: httpx.AsyncClient, real: AppState, store: DocumentStore
+) -> None:
+    lease = pdf("First page.", "The rent is due in May.\nDogs need written\nconsent.\nSigned: A.")
+    document = await ingest(store, "lease.pdf", lease)
+    url = f"/api/documents/{document.id}"
+    whole = (await client.get(f"{url}/view", params={"start": 0, "end": 1000})).json()
+    start = whole["text"].index("Dogs")
+    passage = {"mark": start, "until": whole["text"].index("consent.") + 8}
+    seen = (await client.get(f"{url}/view", params={"start": 0, "end": 9, **passage})).json()
+    assert (seen["page"], seen["pages"]) == (2, 2)
+    drawn = (await client.get(f"{url}/page", params={"number": 2, **passage})).json()
+    picture = Image.open(io.BytesIO(base64.b64decode(drawn["picture"])))
+    yellow = [
+        y / picture.height
+        for y in range(picture.height)
+        for x in range(0, picture.width, 4)
+        if picture.getpixel((x, y)) == (255, 222, 89)
+    ]
+    assert min(yellow) == pytest.approx(drawn["mark"], abs=0.001)
+    line = LINE_HEIGHT / 842
+    assert line < max(yellow) - min(yellow) < 2.5 * line  # both of its lines, not the one after
+    unmarked = (await client.get(f"{url}/page", params={"number": 1, **passage})).json()
+    assert unmarked["mark"] is None
+    assert (await client.get(f"{url}/page", params={"number": 3})).status_code == 404
+
+
+async def test_what_is_no_pdf_or_no_longer_one_is_not_drawn(
+    client: httpx.AsyncClient, real: AppState, store: DocumentStore, tmp_path: Path
+) -> None:
+    note = await ingest(store, "note.txt", NOTE.encode())
+    url = f"/api/documents/{note.id}"
+    assert (await client.get(f"{url}/view", params={"start": 0, "end": 9})).json()["pages"] is None
+    assert (await client.get(f"{url}/page", params={"number": 1})).status_code == 404
+    lease = await ingest(store, "lease.pdf", pdf("The rent is due in May."))
+    with await store.content(lease.id) as original:
+        Path(original.name).write_bytes(b"%PDF-1.4 damaged")
+    refused = await client.get(f"/api/documents/{lease.id}/page", params={"number": 1})
+    assert refused.status_code == 404
+    assert "cannot be shown" in refused.json()["error"]["message"]
