@@ -154,7 +154,8 @@ function change(nodes, at, mark, cut) {
 function markOf(source, number, sentence, open) {
   const mark = el("button", { class: "cite", type: "button", "data-testid": "cite", "data-side": source.side, "aria-label": t("sources.mark", { number, name: source.title }), "data-number": number });
   const show = () => showCard(mark, source, sentence, open);
-  mark.addEventListener("pointerenter", show);
+  // Not where a dialog that closes leaves the pointer on it.
+  mark.addEventListener("pointermove", () => shown === mark || show());
   mark.addEventListener("focus", () => {
     if (left !== mark) show();
     left = null;
@@ -181,8 +182,11 @@ function openFrom(mark, source, open) {
   open(source);
 }
 
+/** The mark whose card is open. @type {HTMLElement | null} */
+let shown = null;
 let hiding = 0;
 function hide() {
+  shown = null;
   clearTimeout(hiding);
   byId("passage-card").hidden = true;
 }
@@ -198,6 +202,7 @@ function hideSoon() {
 /** @param {HTMLElement} mark @param {Source} source @param {string} sentence @param {(source: Source) => void} open */
 function showCard(mark, source, sentence, open) {
   clearTimeout(hiding);
+  shown = mark;
   const card = byId("passage-card");
   const button = el("button", { class: "link", type: "button" }, t(source.side === "private" ? "sources.open" : "sources.show"));
   button.addEventListener("click", () => openFrom(mark, source, open));
