@@ -18,6 +18,8 @@ import { t } from "../core/strings.js";
 const SENDERS = 2;
 /** Characters of a project's name. */
 const LONGEST_NAME = 64;
+/** Rows in one list: the browser looks at each list in every frame, whether it is seen. */
+const TOGETHER = 20;
 
 export class Documents {
   /** The newest first. @type {DocumentRow[]} */
@@ -289,10 +291,22 @@ export class Documents {
     groups.push([t("documents.failed"), rows.filter((row) => row.is("error"))]);
     this.#list.replaceChildren(
       ...groups.filter(([, shown]) => shown.length).map(([label, shown]) =>
-        el("section", { "aria-label": label }, el("h3", { class: "group" }, label, el("span", { class: "number" }, String(shown.length))), el("ul", {}, ...shown.map(({ element }) => element)))),
+        el("section", { "aria-label": label }, el("h3", { class: "group" }, label, el("span", { class: "number" }, String(shown.length))), ...lists(shown))),
     );
     this.#selection.draw(rows);
     if (!rows.length) this.#list.append(el("p", { class: "empty" }, t(this.#rows.length ? "documents.none" : "documents.empty")));
     if (focused instanceof HTMLElement && focused !== document.activeElement && focused.isConnected) focused.focus();
   }
+}
+
+/** Rows in lists so long that those out of sight can be left out together. @param {DocumentRow[]} rows */
+function lists(rows) {
+  const found = [];
+  for (let at = 0; at < rows.length; at += TOGETHER) {
+    const some = rows.slice(at, at + TOGETHER);
+    const list = el("ul", {}, ...some.map(({ element }) => element));
+    list.style.setProperty("--rows", String(some.length));
+    found.push(list);
+  }
+  return found;
 }
