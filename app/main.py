@@ -15,18 +15,15 @@ from starlette.routing import Route
 from app.api import errors, health
 from app.api.anthropic import messages
 from app.api.lenient_http import LenientHttp
-from app.api.mcp.endpoint import Endpoint
+from app.api.mcp.endpoint import McpEndpoint
 from app.api.ollama import generation as ollama_generation
 from app.api.ollama import models as ollama_models
 from app.api.openai import (
-    chat,
     completions,
     embeddings,
-    file_batches,
     files,
     models,
     openapi,
-    rerank,
     search,
     tokenize,
     vector_stores,
@@ -57,14 +54,11 @@ MAX_BODY_BYTES = 4 * 2**20
 _ROUTERS = (
     models,
     completions,
-    chat,
     embeddings,
     tokenize,
     vector_stores,
-    file_batches,
     files,
     search,
-    rerank,
     responses,
     messages,
     ollama_models,
@@ -91,7 +85,7 @@ def create_app(
 ) -> FastAPI:
     """The device's ASGI app. It builds its parts on start, unless `state` provides them."""
 
-    mcp = Endpoint()
+    mcp = McpEndpoint()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

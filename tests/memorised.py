@@ -16,12 +16,14 @@ from transformers import AutoModelForCausalLM, Qwen2Config
 
 from dragon.inference.tokenizer import Tokenizer
 from harness.models import SMALL_MODEL
+from tests.model_templates import QWEN_3
 from tests.templates import QWEN_TOOLS
 
 _CONTEXT = 2048
 _VOCABULARY, _WIDTH, _HEAD = 8192, 128, 32
 _NEARNESS = 1.5
 _ASSISTANT, _END, _PAD = 2, 3, 4
+_BEGUN = "{{- '<|assistant|>' }}"  # the model begins behind a token of its own
 _STEPS, _BATCH, _LONGEST_PREFIX, _RATE = 120, 2, 60, 5e-3
 
 
@@ -97,15 +99,24 @@ def save_calling(directory: Path, text: str) -> Path:
 
     It names the tools and does not say how they are called: these would be the text's own words.
     """
-    model = save(directory, text)
-    path = model / "tokenizer_config.json"
-    config = json.loads(path.read_text(encoding="utf-8"))
-    begun = "{{- '<|im_start|>assistant\\n' }}"  # the model begins behind a token of its own
-    template = QWEN_TOOLS.replace(begun, "{{- '<|assistant|>' }}")
+    template = QWEN_TOOLS.replace("{{- '<|im_start|>assistant\\n' }}", _BEGUN)
     template = template.replace("tool | tojson", "tool.function.name")
     shape = r'<tool_call>\n{"name": <function-name>, "arguments": <args-json-object>}\n</tool_call>'
     if shape not in template:
         raise RuntimeError("the template does not say how tools are called as it did")
-    template = template.replace(shape, "")
+    return _with_template(save(directory, text), template.replace(shape, ""))
+
+
+def save_thinking(directory: Path, text: str) -> Path:
+    """Save a model that writes `text`, its thoughts included, under Qwen3's chat template."""
+    template = QWEN_3.replace("{{ '<|im_start|>assistant\\n' }}{% endif %}", _BEGUN + "{% endif %}")
+    return _with_template(save(directory, text), template)
+
+
+def _with_template(model: Path, template: str) -> Path:
+    if _BEGUN not in template:
+        raise RuntimeError("the template does not begin an answer as it did")
+    path = model / "tokenizer_config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps(config | {"chat_template": template}), encoding="utf-8")
     return model

@@ -1,20 +1,18 @@
-"""The one builder of generation requests: for REST's bodies and for the page's parameters."""
+"""What REST's bodies and the page's parameters have in common when they become requests."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Protocol
 
-from app.generation.events import Details, GenerationRequest
+from app.generation.events import GenerationRequest
 from app.generation.prompts import Prompt
 from app.settings import Cloud, Settings
 from dragon.errors import InvalidRequestError
-from dragon.sampling.params import Mode, Sampling
+from dragon.sampling.params import Sampling
 
 
-class Options(Protocol):
+class AnswerOptions(Protocol):
     """What REST's `dragon` object and the page's parameters have in common."""
 
     @property
@@ -38,28 +36,12 @@ def seed_or_new(seed: int | None) -> int:
     return secrets.randbits(53) if seed is None else seed
 
 
-def generation_requests(
-    prompts: Sequence[Prompt],
-    sampling: Sampling,
-    options: Options,
-    settings: Settings,
-    mode: Mode,
-    *,
-    max_tokens: int | None = None,
-    stop: Sequence[str] = (),
-    stop_tokens: Sequence[int] = (),
-    with_stop: bool = False,
-    special: bool = False,
-    raw: bool = False,
-    details: Details | None = None,
-    choices: int = 1,
-    epsilon: float | None = None,
-    wait: bool = False,
-) -> list[GenerationRequest]:
-    """A request for each choice of each prompt, the choices of a prompt adjacent.
+def request_for(
+    prompt: Prompt, sampling: Sampling, options: AnswerOptions, settings: Settings
+) -> GenerationRequest:
+    """The request for an answer to a prompt, with the options that say what it may use.
 
-    Each has its own random stream under the one seed. Raises `InvalidRequestError` for options that
-    contradict each other.
+    Raises `InvalidRequestError` for options that contradict each other.
     """
     if options.private and options.cloud not in (None, Cloud.NEVER):
         raise InvalidRequestError(
@@ -67,37 +49,17 @@ def generation_requests(
             "leave one of them out",
             param="dragon.cloud",
         )
-    cloud = Cloud.NEVER if options.private else options.cloud or settings.cloud
-    if wait and cloud is Cloud.NEVER:
-        raise InvalidRequestError(
-            "dragon.wait: the cloud is never asked; leave it out", param="dragon.wait"
-        )
-    return [
-        GenerationRequest(
-            conversation=prompt.tokens,
-            cloud_conversation=prompt.shown,
-            query=prompt.query,
-            messages=prompt.messages,
-            cloud_messages=prompt.known,
-            parts=prompt.parts,
-            sampling=replace(sampling, stream=number * choices + choice),
-            max_tokens=max_tokens,
-            stop=tuple(stop),
-            stop_tokens=frozenset(stop_tokens),
-            with_stop=with_stop,
-            special=special,
-            mode=mode,
-            top_k=options.top_k,
-            cloud=cloud,
-            raw=raw,
-            begins=prompt.begins,
-            # A prompt is scored once, with its first choice.
-            details=details if choice == 0 or details is None else replace(details, prompt=False),
-            documents=options.documents,
-            collections=options.collections,
-            epsilon=epsilon,
-            wait=wait,
-        )
-        for number, prompt in enumerate(prompts)
-        for choice in range(choices)
-    ]
+    return GenerationRequest(
+        conversation=prompt.tokens,
+        cloud_conversation=prompt.shown,
+        query=prompt.query,
+        messages=prompt.messages,
+        cloud_messages=prompt.known,
+        parts=prompt.parts,
+        begins=prompt.begins,
+        sampling=sampling,
+        top_k=options.top_k,
+        cloud=Cloud.NEVER if options.private else options.cloud or settings.cloud,
+        documents=options.documents,
+        collections=options.collections,
+    )

@@ -21,6 +21,10 @@ Entry = tuple[str, int, float, float]
 """What happened when (`answer.Trace`): kind, position, from and to, in milliseconds."""
 
 
+def _new_id() -> str:
+    return f"answer-{uuid.uuid4().hex}"
+
+
 @dataclass(frozen=True)
 class Details:
     """Requests a `TokenDetail` of each token, with its `top` likeliest alternatives (0 to 20).
@@ -79,7 +83,7 @@ class GenerationRequest:
     passed_over: tuple[str, ...] = ()
     epsilon: float | None = None
     wait: bool = False
-    id: str = field(default_factory=lambda: f"answer-{uuid.uuid4().hex}")
+    id: str = field(default_factory=_new_id)
 
     @property
     def private(self) -> bool:
@@ -113,6 +117,10 @@ class GenerationRequest:
     def prompt_tokens(self, tokenizer: Tokenizer) -> int:
         """The number of tokens of the client's own prompt."""
         return len(self.prompt_ids(tokenizer))
+
+    def another(self, stream: int) -> GenerationRequest:
+        """A request for another answer to the same, with its own id and random stream."""
+        return replace(self, id=_new_id(), sampling=replace(self.sampling, stream=stream))
 
     def cut(self, tokens: int) -> GenerationRequest:
         """The request with only the last tokens of its conversation; its search text stays."""

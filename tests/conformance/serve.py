@@ -6,8 +6,8 @@ writes, a `.gguf` file.
     python -m tests.conformance.serve 'pytest ...' 'other/python -m pytest ...'
 
 They find the services by `DRAGON_URL`, `DRAGON_LOCAL_URL`, `DRAGON_TOOLS_URL`,
-`DRAGON_WRITER_URL` and `DRAGON_KEY`. All commands are run; the exit status is that of the first
-that failed.
+`DRAGON_WRITER_URL` and `DRAGON_KEY`, and the last one's model by `DRAGON_WRITER_FILE`. All commands
+are run; the exit status is that of the first that failed.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ def main(commands: Sequence[str]) -> int:
                 "DRAGON_LOCAL_URL": local.url,
                 "DRAGON_TOOLS_URL": tools.url,
                 "DRAGON_WRITER_URL": writer.url,
+                "DRAGON_WRITER_FILE": str(EMBEDDED_WRITER),
                 "DRAGON_KEY": KEY,
             }
             environment = {**os.environ, **found}

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.conformance.conftest import MODEL, Service
+from harness.models import SMALL_MODEL
+from tests.conformance.conftest import MODEL, WRITER, Service
 
 HERE = Path(__file__).resolve().parent
-WEIGHTS = HERE.parent.parent / "dragon" / "models" / MODEL
 
 Scores = list[list[tuple[float, bool]]]
 
@@ -23,13 +23,17 @@ def _offline(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"
 
 
-def evaluated(model: str, arguments: dict[str, Any]) -> tuple[dict[str, float], Scores]:
+def evaluated(
+    model: str, arguments: dict[str, Any], limit: int | None = None
+) -> tuple[dict[str, float], Scores]:
     """The task's metrics, and of every choice of every question log-likelihood and greediness."""
     from lm_eval import simple_evaluate
 
     task = yaml.safe_load((HERE / "choices.yaml").read_text())
     task["dataset_kwargs"] = {"data_files": str(HERE / "choices.jsonl")}
-    done = simple_evaluate(model=model, model_args=arguments, tasks=[task], bootstrap_iters=0)
+    done = simple_evaluate(
+        model=model, model_args=arguments, tasks=[task], bootstrap_iters=0, limit=limit
+    )
     samples = sorted(done["samples"]["choices"], key=lambda sample: sample["doc_id"])
     scores = [[(float(a), bool(b)) for a, b in sample["filtered_resps"]] for sample in samples]
     metrics = done["results"]["choices"]
@@ -38,7 +42,7 @@ def evaluated(model: str, arguments: dict[str, Any]) -> tuple[dict[str, float], 
 
 @pytest.fixture(scope="module")
 def reference() -> tuple[dict[str, float], Scores]:
-    return evaluated("hf", {"pretrained": str(WEIGHTS), "dtype": "float32", "device": "cpu"})
+    return evaluated("hf", {"pretrained": str(SMALL_MODEL), "dtype": "float32", "device": "cpu"})
 
 
 @pytest.mark.parametrize("tokenized", [True, False])
@@ -56,7 +60,7 @@ def test_local_completions(
         {
             "model": MODEL,
             "base_url": f"{local.api}/completions",
-            "tokenizer": str(WEIGHTS),
+            "tokenizer": str(SMALL_MODEL),
             "tokenizer_backend": "huggingface",
             "tokenized_requests": tokenized,
             "batch_size": batch,
@@ -72,3 +76,30 @@ def test_local_completions(
             assert likelihood == pytest.approx(expected_likelihood, abs=1e-3)
             assert greedy == expected_greedy
     assert metrics == expected_metrics
+
+
+def test_a_quantised_model(
+    writer: Service, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its arithmetic is in whole numbers: its scores are about those of its weights."""
+    from transformers import AutoTokenizer
+
+    file = Path(os.environ["DRAGON_WRITER_FILE"])
+    AutoTokenizer.from_pretrained(str(file.parent), gguf_file=file.name).save_pretrained(tmp_path)
+    weights = {"pretrained": str(file.parent), "gguf_file": file.name, "tokenizer": str(tmp_path)}
+    _, expected = evaluated("hf", weights | {"dtype": "float32", "device": "cpu"}, limit=4)
+    monkeypatch.setenv("OPENAI_API_KEY", writer.key)
+    served = {
+        "model": WRITER,
+        "base_url": f"{writer.api}/completions",
+        "tokenizer": str(tmp_path),
+        "tokenizer_backend": "huggingface",
+        "batch_size": 1,
+        "max_length": 2048,
+    }
+    _, scores = evaluated("local-completions", served, limit=4)
+    assert [len(choices) for choices in scores] == [len(choices) for choices in expected]
+    for ours, theirs in zip(scores, expected, strict=True):
+        for (likelihood, greedy), (reference, likeliest) in zip(ours, theirs, strict=True):
+            assert likelihood == pytest.approx(reference, rel=0.1, abs=0.5)
+            assert greedy == likeliest

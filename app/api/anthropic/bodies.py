@@ -20,13 +20,11 @@ from app.api.openai.field_types import (
     neutral,
     text_of_parts,
 )
-from app.api.openai.schemas import MAX_TURNS, ChatBody, ChatMessage, DragonOptions
+from app.api.openai.schemas import ChatBody, DragonOptions
 from app.api.openai.spellings import NOTHING, Lenient
-from app.api.openai.structured import JsonSchema, ResponseFormat
+from app.api.openai.structured import ResponseFormat
 from app.api.openai.tools import (
     MAX_TOOLS,
-    CallBody,
-    CalledFunction,
     FunctionBody,
     Name,
     NamedFunction,
@@ -34,6 +32,7 @@ from app.api.openai.tools import (
     ToolBody,
     ToolChoice,
 )
+from app.api.openai.turns import MAX_TURNS, CallBody, CalledFunction, ChatMessage
 from dragon.errors import InvalidRequestError
 
 
@@ -184,7 +183,7 @@ class MessageTool(Lenient):
         return ToolBody(type="function", function=function)
 
 
-class Choice(Lenient):
+class MessageToolChoice(Lenient):
     """Which tool to call, if any."""
 
     AT: ClassVar = "tool_choice."
@@ -233,8 +232,14 @@ class OutputConfig(Lenient):
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
     format: MessageFormat | None = None
 
+    def response_format(self) -> ResponseFormat | None:
+        """In the form of a chat."""
+        if self.format is None:
+            return None
+        return ResponseFormat.model_validate({"type": "json_schema", "schema": self.format.schema_})
 
-class Metadata(Lenient):
+
+class MessageMetadata(Lenient):
     """Whom an answer is for."""
 
     AT: ClassVar = "metadata."
@@ -242,7 +247,7 @@ class Metadata(Lenient):
     user_id: Str | None = None
 
 
-class _Chat(ChatBody):
+class MessagesChat(ChatBody):
     FORMAT: ClassVar = "output_config.format"
 
 
@@ -261,10 +266,10 @@ class MessagesBody(Lenient):
     top_p: TopP | None = None
     top_k: TopK | None = None
     tools: Annotated[list[MessageTool], Field(max_length=MAX_TOOLS)] = Field(default_factory=list)
-    tool_choice: Choice | None = None
+    tool_choice: MessageToolChoice | None = None
     thinking: Thinking | None = None
     output_config: OutputConfig | None = None
-    metadata: Metadata | None = None
+    metadata: MessageMetadata | None = None
     dragon: DragonOptions | None = None
 
     container: Annotated[Any, neutral()] = None
@@ -299,19 +304,12 @@ class MessagesBody(Lenient):
             "parallel_tool_calls": not (choice and choice.disable_parallel_tool_use),
             "enable_thinking": self._thinks(),
             "reasoning_effort": "xhigh" if output.effort == "max" else output.effort,
-            "response_format": _response_format(output.format),
+            "response_format": output.response_format(),
             "dragon": self.dragon,
         }
-        return _Chat.model_validate(asked)
+        return MessagesChat.model_validate(asked)
 
     def _thinks(self) -> bool | None:
         """By default Anthropic's models do not think; None leaves it to the model."""
         kind = "disabled" if self.thinking is None else self.thinking.type
         return {"enabled": True, "disabled": False}.get(kind)
-
-
-def _response_format(given: MessageFormat | None) -> ResponseFormat | None:
-    if given is None:
-        return None
-    schema = JsonSchema.model_validate({"schema": given.schema_})
-    return ResponseFormat(type="json_schema", json_schema=schema)

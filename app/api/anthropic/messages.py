@@ -2,27 +2,215 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from functools import partial
-from typing import Any
+import json
+import secrets
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from app.api.anthropic.bodies import MessagesBody
-from app.api.anthropic.renderer import MessageRenderer, MessageReply
-from app.api.openai.choices import choices_of
-from app.api.openai.delivery import Events, as_stream, at_once, begun
+from app.api.openai import dragon_fields
+from app.api.openai.delivery import Choice, begun, choice_of, respond
+from app.api.openai.field_types import UNSENT
 from app.api.openai.models import require_model
 from app.api.openai.openapi import MessageErrorReply, failures
 from app.api.openai.parameters import chat_requests, rendering_of
-from app.api.openai.schemas import as_messages
+from app.api.openai.responses import DragonReply
+from app.api.openai.schemas import DragonOptions
 from app.api.openai.sse import EventStream, named
 from app.api.openai.tokenize import chat_ids
 from app.api.openai.tools import offered, reading_of
-from app.container import State
-from app.problems import reported
+from app.api.openai.turns import as_messages
+from app.container import Generation, State
+from app.generation.events import Event, TextDelta
+from app.problems import Problem
+from dragon.inference.reading import AnswerReader, Reading, Said, read
+from dragon.inference.tools import ToolCall
+
+StopReason = Literal["end_turn", "max_tokens", "stop_sequence", "tool_use"]
+
+
+class TextReply(BaseModel):
+    """Text of the answer, or a piece of it."""
+
+    type: Literal["text"] = "text"
+    text: str = ""
+
+    def begun(self) -> TextReply:
+        """Its first form in a stream."""
+        return TextReply()
+
+    def delta(self) -> dict[str, str]:
+        """Its next piece in a stream."""
+        return {"type": "text_delta", "text": self.text}
+
+
+class ThinkingReply(BaseModel):
+    """Reasoning before the answer, or a piece of it. Nothing here is signed."""
+
+    type: Literal["thinking"] = "thinking"
+    thinking: str = ""
+    signature: str = ""
+
+    def begun(self) -> ThinkingReply:
+        """Its first form in a stream."""
+        return ThinkingReply()
+
+    def delta(self) -> dict[str, str]:
+        """Its next piece in a stream."""
+        return {"type": "thinking_delta", "thinking": self.thinking}
+
+
+class ToolUseReply(BaseModel):
+    """A tool that the model calls."""
+
+    type: Literal["tool_use"] = "tool_use"
+    id: str
+    name: str
+    input: dict[str, Any]
+
+    @classmethod
+    def of(cls, call: ToolCall) -> ToolUseReply:
+        """The reply's form of a call."""
+        return cls(id=call.id, name=call.name, input=json.loads(call.arguments))
+
+    def begun(self) -> ToolUseReply:
+        """Its first form in a stream."""
+        return self.model_copy(update={"input": {}})
+
+    def delta(self) -> dict[str, str]:
+        """Its input in a stream."""
+        return {"type": "input_json_delta", "partial_json": json.dumps(self.input)}
+
+
+Block = Annotated[TextReply | ThinkingReply | ToolUseReply, Field(discriminator="type")]
+
+
+class MessageUsage(BaseModel):
+    """Tokens of the client's own prompt and of the answer; retrieved documents do not count."""
+
+    input_tokens: int
+    output_tokens: int
+    cache_creation_input_tokens: int = 0
+    cache_read_input_tokens: int = 0
+
+
+class MessageReply(BaseModel):
+    """The assistant's turn."""
+
+    id: str
+    type: Literal["message"] = "message"
+    role: Literal["assistant"] = "assistant"
+    model: str
+    content: list[Block] = Field(default_factory=list)
+    stop_reason: StopReason | None = None
+    stop_sequence: str | None = None
+    usage: MessageUsage
+    dragon: Annotated[DragonReply | None, UNSENT] = None
+
+
+class MessageRenderer:
+    """One reply, whose calls and reasoning are separated from the text as its `reading` says.
+
+    With our own `options`, its end reports its origin.
+    """
+
+    def __init__(
+        self,
+        choice: Choice,
+        generation: Generation,
+        reading: Reading,
+        options: DragonOptions | None,
+    ) -> None:
+        self._choice = choice
+        self._reading = reading
+        self._options = options
+        self._reader = AnswerReader(reading)
+        prompt = choice.answer.request.prompt_tokens(generation.tokenizer)
+        self._begun = MessageReply(
+            id=f"msg_{secrets.token_hex(12)}",
+            model=generation.model_name,
+            usage=MessageUsage(input_tokens=prompt, output_tokens=0),
+        )
+        self._types: list[str] = []  # types of the stream's blocks; the last one is open
+
+    def whole(self) -> bytes:
+        """A finished answer."""
+        content = _blocks(read(self._choice.answer.text, self._reading)) or [TextReply()]
+        end = self._end([block.type for block in content])
+        reply = self._begun.model_copy(update={"content": content, **end})
+        return reply.model_dump_json().encode()
+
+    def begin(self) -> Iterator[bytes]:
+        """The first event of a stream."""
+        yield named("message_start", message=self._begun)
+
+    def take(self, _: int, event: Event) -> Iterator[bytes]:
+        """The stream's events for an event of the answer."""
+        if isinstance(event, TextDelta):
+            yield from self._say(_blocks(self._reader.push(event.text)))
+
+    def end(self) -> Iterator[bytes]:
+        """The last events of a stream."""
+        yield from self._say(_blocks(self._reader.finish()))
+        if not self._types:
+            yield from self._say([TextReply()])
+        yield from self._close()
+        end = self._end(self._types)
+        about = {name: end.pop(name) for name in ("usage", "dragon") if name in end}
+        yield named("message_delta", delta=end, **about)
+        yield named("message_stop")
+
+    def failed(self, found: Problem) -> bytes:
+        """An error, after which no stop reason and no end follow."""
+        return named("error", **found.as_anthropic())
+
+    def _say(self, blocks: Sequence[Block]) -> Iterator[bytes]:
+        for block in blocks:
+            if block.type == "tool_use" or block.type != (self._types or [""])[-1]:
+                yield from self._close()
+                self._types.append(block.type)
+                yield self._of_block("start", content_block=block.begun())
+            yield self._of_block("delta", delta=block.delta())
+
+    def _close(self) -> Iterator[bytes]:
+        if self._types:
+            yield self._of_block("stop")
+
+    def _of_block(self, kind: str, **fields: Any) -> bytes:
+        return named(f"content_block_{kind}", index=len(self._types) - 1, **fields)
+
+    def _end(self, types: Sequence[str]) -> dict[str, Any]:
+        """Why an answer of these blocks ended, its usage, and its origin."""
+        end = self._choice.answer.end
+        reason: StopReason = "end_turn"
+        if "tool_use" in types:
+            reason = "tool_use"
+        elif end.stop is not None:
+            reason = "stop_sequence"
+        elif end.reason == "length":
+            reason = "max_tokens"
+        found: dict[str, Any] = {
+            "stop_reason": reason,
+            "stop_sequence": end.stop if reason == "stop_sequence" else None,
+            "usage": MessageUsage(
+                input_tokens=end.prompt_tokens, output_tokens=end.completion_tokens
+            ),
+        }
+        if self._options is not None:
+            provenance = self._options.provenance
+            found["dragon"] = dragon_fields.reply([self._choice], provenance=provenance)
+        return found
+
+
+def _blocks(said: Said) -> list[Block]:
+    thought = [ThinkingReply(thinking=said.reasoning)] if said.reasoning else []
+    text = [TextReply(text=said.text)] if said.text else []
+    return [*thought, *text, *map(ToolUseReply.of, said.calls)]
+
 
 router = APIRouter(prefix="/v1/messages", tags=["anthropic"])
 
@@ -51,29 +239,14 @@ class TokenCount(BaseModel):
 )
 async def create_message(http: Request, body: MessagesBody, state: State) -> Response:
     """Answer a conversation, at once or as a stream."""
-    generation = state.generation
-    model = require_model(body.model, generation.model_name)
+    require_model(body.model, state.generation.model_name)
     chat = body.as_openai()
     (request,) = await chat_requests(chat, state)
-    (choice,) = choices_of([request], 1)
-    reading = reading_of(chat, request, generation.tokenizer)
-    renderer = MessageRenderer(model, choice, generation.tokenizer, reading, body.dragon)
-    events = begun(state, [choice.answer], body.user)
-    if body.stream:
-        return await as_stream(http, events, partial(_frames, renderer), MessageStream)
-    return await at_once(http, events, renderer.whole)
-
-
-async def _frames(renderer: MessageRenderer, events: Events) -> AsyncGenerator[bytes, None]:
-    """The stream's events. An error is the last one: no stop reason and no end follow."""
-    try:
-        yield renderer.begin()
-        async for _, event in events:
-            for frame in renderer.take(event):
-                yield frame
-    except Exception as error:
-        problem = reported(error, "an answer in mid-stream")
-        yield named("error", **problem.as_anthropic())
+    choice = choice_of(request)
+    reading = reading_of(chat, request, state.generation.tokenizer)
+    renderer = MessageRenderer(choice, state.generation, reading, body.dragon)
+    events = begun(state, [choice], body.user)
+    return await respond(http, events, renderer, stream=bool(body.stream), kind=MessageStream)
 
 
 @router.post("/count_tokens", responses=failures(404, shape=MessageErrorReply))

@@ -21,7 +21,7 @@ _SESSIONS = 64
 _IDLE_S = 1800.0
 
 
-class Endpoint:
+class McpEndpoint:
     """The ASGI app of the route. The SDK, which loads in seconds, is loaded on first request."""
 
     def __init__(self) -> None:

@@ -28,7 +28,7 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from app.api.errors import validation_problem
-from app.api.mcp.tools import TOOLS, Given, tool_named
+from app.api.mcp.tools import TOOLS, ToolResult, tool_named
 from app.api.openai.files import file_text, list_files
 from app.container import AppState
 from app.documents.store import MAX_WINDOW
@@ -118,7 +118,7 @@ class _Handlers:
                 if file.status is Status.PROCESSED
             ]
             text = "".join(resource.name for resource in resources)
-            await self._record(context, "list_resources", text, Given(page))
+            await self._record(context, "list_resources", text, ToolResult(page))
         except Exception as error:
             raise _failure(error, "the list of documents") from error
         return ListResourcesResult(
@@ -143,8 +143,8 @@ class _Handlers:
         try:
             name = params.uri.removeprefix(_SCHEME)
             window = await file_text(name, self._state.documents)
-            passage = Passage(window.id, window.start, window.end)
-            await self._record(context, "read_resource", window.text, Given(window, (passage,)))
+            given = ToolResult(window, (Passage(window.id, window.start, window.end),))
+            await self._record(context, "read_resource", window.text, given)
         except Exception as error:
             raise _failure(error, "reading a document") from error
         place = {"start": window.start, "end": window.end, "length": window.length}
@@ -153,7 +153,7 @@ class _Handlers:
         )
         return ReadResourceResult(contents=[contents])
 
-    async def _record(self, context: Context, tool: str, text: str, given: Given) -> None:
+    async def _record(self, context: Context, tool: str, text: str, given: ToolResult) -> None:
         size = len(text.encode())
         await self._state.ledger.read(
             Read(_reader(context), tool, size, given.passages, given.answer)

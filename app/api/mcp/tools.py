@@ -10,14 +10,13 @@ from typing import Annotated, Any, Generic, TypeVar
 from pydantic import BaseModel, Field
 
 from app.api.openai import files, search
-from app.api.openai.delivery import begun
+from app.api.openai.delivery import begun, choice_of
 from app.api.openai.field_types import Names, Str, Strict
 from app.api.openai.parameters import chat_requests
 from app.api.openai.responses import SourceReply
 from app.api.openai.schemas import ChatBody
 from app.container import AppState
 from app.documents.store import MAX_WINDOW
-from app.generation.accumulator import AnswerState
 from app.generation.events import Source, SourcesFound
 from app.ledger.reads import Passage
 from app.settings import Cloud
@@ -27,7 +26,7 @@ A = TypeVar("A", bound=BaseModel)
 
 
 @dataclass(frozen=True)
-class Given:
+class ToolResult:
     """A tool's result, the passages in it, and the ledger id of the answer it is, if any."""
 
     result: BaseModel
@@ -36,12 +35,12 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Tool(Generic[A]):
+class McpTool(Generic[A]):
     """A tool: the docstring of `call` describes it to programs."""
 
     arguments: type[A]
     result: type[BaseModel]
-    call: Callable[[AppState, A], Awaitable[Given]]
+    call: Callable[[AppState, A], Awaitable[ToolResult]]
     asks_the_cloud: bool = False
 
     @property
@@ -59,7 +58,7 @@ class SearchArguments(Strict):
     collections: Names | None = None
 
 
-async def search_documents(state: AppState, arguments: SearchArguments) -> Given:
+async def search_documents(state: AppState, arguments: SearchArguments) -> ToolResult:
     """Find passages of the person's private documents, those that fit best first.
 
     Nothing leaves the device for it. `start` and `end` are the passage's place in the document's
@@ -67,7 +66,7 @@ async def search_documents(state: AppState, arguments: SearchArguments) -> Given
     """
     request = search.SearchRequest.model_validate(arguments, from_attributes=True)
     found = await search.search(request, state.documents)
-    return Given(found, tuple(Passage(hit.document, hit.start, hit.end) for hit in found.data))
+    return ToolResult(found, tuple(Passage(hit.document, hit.start, hit.end) for hit in found.data))
 
 
 class ListArguments(Strict):
@@ -78,10 +77,10 @@ class ListArguments(Strict):
     limit: Annotated[int, Field(ge=1, le=1000)] = 100
 
 
-async def list_documents(state: AppState, arguments: ListArguments) -> Given:
+async def list_documents(state: AppState, arguments: ListArguments) -> ToolResult:
     """List the person's documents, newest first: ids, file names and whether they can be found."""
     found = await files.list_files(state.documents, order="desc", **dict(arguments))
-    return Given(found)
+    return ToolResult(found)
 
 
 class PassageArguments(Strict):
@@ -92,12 +91,12 @@ class PassageArguments(Strict):
     length: Annotated[int, Field(ge=1, le=MAX_WINDOW)] = 4000
 
 
-async def read_passage(state: AppState, arguments: PassageArguments) -> Given:
+async def read_passage(state: AppState, arguments: PassageArguments) -> ToolResult:
     """Read a part of a document's text, from character `start` on. Pages end with form feeds."""
     start = arguments.start
     end = start + arguments.length
     window = await files.file_text(arguments.document, state.documents, start, end)
-    return Given(window, (Passage(window.id, window.start, window.end),))
+    return ToolResult(window, (Passage(window.id, window.start, window.end),))
 
 
 class AskArguments(Strict):
@@ -114,7 +113,7 @@ class AskArguments(Strict):
     collections: Names | None = None
 
 
-class Answer(BaseModel):
+class AskResult(BaseModel):
     """The answer and the passages it was written from, private ones and the cloud's.
 
     `nothing_relevant`: none of the person's documents answers, though these passages are `closest`.
@@ -128,26 +127,27 @@ class Answer(BaseModel):
     ledger: str
 
 
-async def ask(state: AppState, arguments: AskArguments) -> Given:
+async def ask(state: AppState, arguments: AskArguments) -> ToolResult:
     """Have the device answer a question, from the person's documents and if allowed the cloud's."""
     named = arguments.model_dump(mode="json", exclude={"question"})
     question = {"role": "user", "content": arguments.question}
     asked = {"messages": [question], "temperature": 0.0, "dragon": named}
     body = ChatBody.model_validate({"model": state.generation.model_name, **asked})
     (request,) = await chat_requests(body, state)
-    answer = AnswerState(request)
-    async with aclosing(begun(state, [answer])) as events:
+    choice = choice_of(request)
+    answer = choice.answer
+    async with aclosing(begun(state, [choice])) as events:
         async for _ in events:
             pass
     found = answer.found or SourcesFound(())
-    result = Answer(
+    result = AskResult(
         text=answer.text,
         sources=_replies(found.sources),
         nothing_relevant=found.nothing_relevant,
         closest=_replies(found.closest),
         ledger=request.id,
     )
-    return Given(result, _private((*found.sources, *found.closest)), request.id)
+    return ToolResult(result, _private((*found.sources, *found.closest)), request.id)
 
 
 def _replies(sources: tuple[Source, ...]) -> list[SourceReply]:
@@ -163,16 +163,16 @@ def _private(sources: tuple[Source, ...]) -> tuple[Passage, ...]:
     )
 
 
-_TOOLS: tuple[Tool[Any], ...] = (
-    Tool(SearchArguments, search.SearchResult, search_documents),
-    Tool(AskArguments, Answer, ask, asks_the_cloud=True),
-    Tool(ListArguments, files.FileList, list_documents),
-    Tool(PassageArguments, files.TextWindow, read_passage),
+_TOOLS: tuple[McpTool[Any], ...] = (
+    McpTool(SearchArguments, search.SearchReply, search_documents),
+    McpTool(AskArguments, AskResult, ask, asks_the_cloud=True),
+    McpTool(ListArguments, files.FileList, list_documents),
+    McpTool(PassageArguments, files.TextWindow, read_passage),
 )
 TOOLS = {tool.name: tool for tool in _TOOLS}
 
 
-def tool_named(name: str) -> Tool[Any]:
+def tool_named(name: str) -> McpTool[Any]:
     """The tool with a name. Raises `InvalidRequestError`."""
     if name not in TOOLS:
         raise InvalidRequestError(f"There is no tool {name!r}; there are {', '.join(TOOLS)}.")

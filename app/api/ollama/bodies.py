@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
+from app.api.openai.embeddings import MAX_INPUTS
 from app.api.openai.field_types import (
     JsonObject,
     MinP,
@@ -24,30 +25,17 @@ from app.api.openai.field_types import (
     neutral,
     unicode_within,
 )
-from app.api.openai.schemas import (
-    MAX_INPUTS,
-    ChatBody,
-    ChatMessage,
-    CompletionBody,
-    DragonOptions,
-)
+from app.api.openai.schemas import ChatBody, CompletionBody, DragonOptions
 from app.api.openai.spellings import Lenient
-from app.api.openai.structured import JsonSchema, ResponseFormat
-from app.api.openai.tools import (
-    MAX_TOOLS,
-    CallBody,
-    CalledFunction,
-    Name,
-    OfAnAssistant,
-    ToolBody,
-    Tools,
-)
+from app.api.openai.structured import ResponseFormat
+from app.api.openai.tools import MAX_TOOLS, Name, ToolBody, Tools
+from app.api.openai.turns import CallBody, CalledFunction, ChatMessage, OfAnAssistant
 
 USUAL_TEMPERATURE = 0.8
 """Ollama's default, if neither the request nor the model sets one."""
 
 
-class Options(Lenient):
+class OllamaOptions(Lenient):
     """Options of a request to a model; those about loading it are accepted without effect."""
 
     AT: ClassVar = "options."
@@ -104,15 +92,14 @@ def _response_format(given: Format) -> ResponseFormat | None:
         return None
     if isinstance(given, str):
         return ResponseFormat(type="json_object")
-    schema = JsonSchema.model_validate({"name": "format", "schema": given})
-    return ResponseFormat(type="json_schema", json_schema=schema)
+    return ResponseFormat.model_validate({"type": "json_schema", "schema": given})
 
 
-class _Chat(ChatBody):
+class OllamaChat(ChatBody):
     FORMAT: ClassVar = "format"
 
 
-class _Completion(CompletionBody):
+class OllamaCompletion(CompletionBody):
     FORMAT: ClassVar = "format"
 
 
@@ -129,10 +116,10 @@ class _Named(Lenient):
         return self.model.removesuffix(":latest")
 
 
-class _Body(_Named):
+class OllamaBody(_Named):
     """What all requests to a model share. They stream unless `stream` is false."""
 
-    options: Options | None = None
+    options: OllamaOptions | None = None
     stream: bool | None = None
     dragon: DragonOptions | None = None
     # Models stay loaded here.
@@ -147,7 +134,7 @@ class _Body(_Named):
 
     def _shared(self, usual_temperature: float | None) -> dict[str, Any]:
         """The fields that a chat and a completion share."""
-        options = self.options or Options()
+        options = self.options or OllamaOptions()
         given = options.temperature
         # Negative means unlimited.
         limit = options.num_predict if (options.num_predict or 0) > 0 else None
@@ -182,7 +169,7 @@ class _Body(_Named):
             "reasoning_effort": self.think if isinstance(self.think, str) else None,
             "truncation": "disabled" if self.truncate is False else "auto",
         }
-        return _Chat.model_validate(shown | self._shared(usual_temperature))
+        return OllamaChat.model_validate(shown | self._shared(usual_temperature))
 
 
 class OllamaCalled(Lenient):
@@ -235,7 +222,7 @@ class OllamaMessage(Lenient):
         )
 
 
-class OllamaChatBody(_Body):
+class OllamaChatBody(OllamaBody):
     """`POST /api/chat`. Without messages nothing is written: the model is already loaded."""
 
     messages: Annotated[list[OllamaMessage], Field(max_length=2048)] = Field(default_factory=list)
@@ -247,7 +234,7 @@ class OllamaChatBody(_Body):
         return self._chat(turns, usual_temperature, self.tools or ())
 
 
-class OllamaGenerateBody(_Body):
+class OllamaGenerateBody(OllamaBody):
     """`POST /api/generate`: a prompt under the chat template or, if `raw`, unchanged.
 
     With a `suffix`, the text between the two is written. Without either nothing is: the model is
@@ -268,7 +255,7 @@ class OllamaGenerateBody(_Body):
         if self.raw or self.suffix:
             top = (self.top_logprobs or 0) if self.logprobs else None
             shown = {"prompt": self.prompt, "suffix": self.suffix, "logprobs": top}
-            return _Completion.model_validate(shown | self._shared(usual_temperature))
+            return OllamaCompletion.model_validate(shown | self._shared(usual_temperature))
         system = [ChatMessage(role="system", content=self.system)] if self.system else []
         question = ChatMessage(role="user", content=self.prompt)
         return self._chat([*system, question], usual_temperature)
@@ -287,7 +274,7 @@ class OllamaEmbedBody(_Named):
     ]
     truncate: bool | None = None
     keep_alive: float | str | None = None
-    options: Options | None = None
+    options: OllamaOptions | None = None
     dimensions: Annotated[int, Field(ge=1)] | None = None
 
 

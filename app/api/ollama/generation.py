@@ -1,34 +1,209 @@
-"""`POST /api/chat` and `/api/generate` in Ollama's form: streams of JSON lines."""
+"""`POST /api/chat` and `/api/generate` in Ollama's form: replies, whole or as lines of JSON."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from functools import partial
-from typing import Any
+import json
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
 
 import orjson
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
+from pydantic import BaseModel
 
-from app.api.ollama.bodies import USUAL_TEMPERATURE, OllamaChatBody, OllamaGenerateBody
-from app.api.ollama.renderers import (
-    ChatLines,
-    GenerateLines,
-    LineRenderer,
-    OllamaChatReply,
-    OllamaGenerateReply,
-)
-from app.api.openai.choices import Choice, choices_of
-from app.api.openai.delivery import Events, as_stream, at_once, begun
+from app.api.ollama.bodies import USUAL_TEMPERATURE, OllamaBody, OllamaChatBody, OllamaGenerateBody
+from app.api.openai import dragon_fields
+from app.api.openai.delivery import begun, choice_of, respond
+from app.api.openai.field_types import UNSENT
+from app.api.openai.logprobs import Pairing, TokenLogprob, chat_logprobs
 from app.api.openai.models import require_model
 from app.api.openai.openapi import failures
 from app.api.openai.parameters import chat_requests, completion_requests
+from app.api.openai.responses import DragonReply
 from app.api.openai.schemas import ChatBody
 from app.api.openai.sse import EventStream
 from app.api.openai.tools import reading_of
 from app.container import AppState, State
-from app.problems import reported
-from dragon.inference.reading import PLAIN
+from app.generation.events import Detailed, Event, GenerationRequest, TextDelta, TokenDetail
+from app.problems import Problem
+from dragon.inference.reading import PLAIN, AnswerReader, Reading, Said, read
+from dragon.inference.tokenizer import Tokenizer
+from dragon.inference.tools import ToolCall
+
+
+class OllamaReply(BaseModel):
+    """The common fields of replies and their lines. Counts are tokens, durations nanoseconds."""
+
+    model: str
+    created_at: str
+    done: bool
+    done_reason: Annotated[Literal["stop", "length", "load"] | None, UNSENT] = None
+    total_duration: Annotated[int | None, UNSENT] = None
+    load_duration: Annotated[int | None, UNSENT] = None
+    prompt_eval_count: Annotated[int | None, UNSENT] = None
+    prompt_eval_duration: Annotated[int | None, UNSENT] = None
+    eval_count: Annotated[int | None, UNSENT] = None
+    eval_duration: Annotated[int | None, UNSENT] = None
+    logprobs: Annotated[list[TokenLogprob] | None, UNSENT] = None
+    dragon: Annotated[DragonReply | None, UNSENT] = None
+
+
+class OllamaFunction(BaseModel):
+    """A function that the model calls, with its arguments as an object."""
+
+    name: str
+    arguments: dict[str, Any]
+
+
+class OllamaCall(BaseModel):
+    """A call."""
+
+    id: str
+    function: OllamaFunction
+
+    @classmethod
+    def of(cls, call: ToolCall) -> OllamaCall:
+        """The reply's form of a call."""
+        function = OllamaFunction(name=call.name, arguments=json.loads(call.arguments))
+        return cls(id=call.id, function=function)
+
+
+class OllamaTurn(BaseModel):
+    """The assistant's turn, or a piece of it."""
+
+    role: Literal["assistant"] = "assistant"
+    content: str
+    thinking: Annotated[str | None, UNSENT] = None
+    tool_calls: Annotated[list[OllamaCall] | None, UNSENT] = None
+
+
+class OllamaChatReply(OllamaReply):
+    """A reply to `/api/chat`, or a line of one."""
+
+    message: OllamaTurn
+
+
+class OllamaGenerateReply(OllamaReply):
+    """A reply to `/api/generate`, or a line of one."""
+
+    response: str
+    thinking: Annotated[str | None, UNSENT] = None
+
+
+class LineRenderer(ABC):
+    """One reply. With `logprobs` tokens come with theirs, with `dragon` the end has its origin.
+
+    Its calls and reasoning are separated from the text as the `reading` says.
+    """
+
+    def __init__(
+        self, body: OllamaBody, request: GenerationRequest, tokenizer: Tokenizer, reading: Reading
+    ) -> None:
+        self.choice = choice_of(request)
+        self._body = body
+        self._tokenizer = tokenizer
+        self._reading = reading
+        self._reader = AnswerReader(reading)
+        self._pairing = Pairing()
+        self._began = time.monotonic_ns()
+
+    @staticmethod
+    @abstractmethod
+    def reply(model: str, said: Said, **fields: object) -> OllamaReply:
+        """A reply with this content."""
+
+    def whole(self) -> bytes:
+        """A finished answer."""
+        answer = self.choice.answer
+        scored = self._scored(answer.details) if self._body.logprobs else None
+        said = read(answer.text, self._reading)
+        return self._json(said, **self._end(), logprobs=scored)
+
+    def begin(self) -> Iterator[bytes]:
+        """Nothing: the first line has text."""
+        return iter(())
+
+    def take(self, _: int, event: Event) -> Iterator[bytes]:
+        """The lines for an event."""
+        match event:
+            case TextDelta() | Detailed() if self._body.logprobs:
+                yield from self._scored_lines(self._pairing.take(event))
+            case TextDelta(text=text) if said := self._reader.push(text):
+                yield self._line(said)
+
+    def end(self) -> Iterator[bytes]:
+        """The rest of the text, and the line that says how the answer ended."""
+        yield from self._scored_lines(self._pairing.rest())
+        if said := self._reader.finish():
+            yield self._line(said)
+        yield self._json(Said(), **self._end()) + b"\n"
+
+    def failed(self, found: Problem) -> bytes:
+        """An error, after which there is no line with `done`."""
+        return orjson.dumps({"error": found.body()["error"]["message"]}) + b"\n"
+
+    def _scored_lines(
+        self, pairs: Iterator[tuple[TextDelta, list[TokenDetail]]]
+    ) -> Iterator[bytes]:
+        for piece, details in pairs:
+            scores = self._scored(details)
+            if (said := self._reader.push(piece.text)) or scores:
+                yield self._line(said, logprobs=scores)
+
+    def _end(self) -> dict[str, object]:
+        end = self.choice.answer.end
+        total = time.monotonic_ns() - self._began
+        first = min(total, int(1e6 * end.stats.get("ttft_ms", 0.0)))
+        own = self._body.dragon
+        return {
+            "done": True,
+            "done_reason": end.reason,
+            "total_duration": total,
+            "load_duration": 0,
+            "prompt_eval_count": end.prompt_tokens,
+            "prompt_eval_duration": first,
+            "eval_count": end.completion_tokens,
+            "eval_duration": total - first,
+            "dragon": own and dragon_fields.reply([self.choice], provenance=False),
+        }
+
+    def _scored(self, details: Sequence[TokenDetail]) -> list[TokenLogprob]:
+        return chat_logprobs(details, self._tokenizer).content
+
+    def _line(self, said: Said, **fields: object) -> bytes:
+        return self._json(said, done=False, **fields) + b"\n"
+
+    def _json(self, said: Said, **fields: object) -> bytes:
+        return self.reply(self._body.model, said, **fields).model_dump_json().encode()
+
+
+class ChatLines(LineRenderer):
+    """`/api/chat`."""
+
+    @staticmethod
+    def reply(model: str, said: Said, **fields: object) -> OllamaReply:
+        called = [OllamaCall.of(call) for call in said.calls]
+        message = OllamaTurn(
+            content=said.text, thinking=said.reasoning or None, tool_calls=called or None
+        )
+        return OllamaChatReply.model_validate({**_fixed(model), "message": message, **fields})
+
+
+class GenerateLines(LineRenderer):
+    """`/api/generate`."""
+
+    @staticmethod
+    def reply(model: str, said: Said, **fields: object) -> OllamaReply:
+        told = {"response": said.text, "thinking": said.reasoning or None}
+        return OllamaGenerateReply.model_validate({**_fixed(model), **told, **fields})
+
+
+def _fixed(model: str) -> dict[str, str]:
+    return {"model": model, "created_at": datetime.now(UTC).isoformat()}
+
 
 router = APIRouter(prefix="/api", tags=["ollama"])
 
@@ -71,37 +246,17 @@ async def _respond(
     *,
     wanted: bool,
 ) -> Response:
-    usual = USUAL_TEMPERATURE if state.generation.usual.temperature is None else None
-    asked = body.as_openai(usual) if wanted else None
-    tokenizer = state.generation.tokenizer
-    made = partial(
-        kind, body.model, tokenizer, logprobs=bool(body.logprobs), dragon=body.dragon is not None
-    )
     require_model(body.name, state.generation.model_name)
-    if asked is None:
-        return Response(made().loaded(), media_type="application/json")
-    reading = PLAIN
+    if not wanted:
+        loaded = kind.reply(body.model, Said(), done=True, done_reason="load")
+        return Response(loaded.model_dump_json(), media_type="application/json")
+    usual = USUAL_TEMPERATURE if state.generation.usual.temperature is None else None
+    asked, tokenizer, reading = body.as_openai(usual), state.generation.tokenizer, PLAIN
     if isinstance(asked, ChatBody):
-        requests = await chat_requests(asked, state)
-        reading = reading_of(asked, requests[0], tokenizer)
+        (request,) = await chat_requests(asked, state)
+        reading = reading_of(asked, request, tokenizer)
     else:
-        requests = await completion_requests(asked, state)
-    renderer = made(reading=reading)
-    (choice,) = choices_of(requests, 1)
-    events = begun(state, [choice.answer])
-    if body.stream is False:
-        return await at_once(http, events, partial(renderer.whole, choice))
-    return await as_stream(http, events, partial(_lines, renderer, choice), LineStream)
-
-
-async def _lines(
-    renderer: LineRenderer, choice: Choice, events: Events
-) -> AsyncGenerator[bytes, None]:
-    """The stream's lines. An error is the last one, without `done`."""
-    try:
-        async for _, event in events:
-            for line in renderer.lines(choice, event):
-                yield line
-    except Exception as error:
-        found = reported(error, "an answer in mid-stream")
-        yield orjson.dumps({"error": found.body()["error"]["message"]}) + b"\n"
+        (request,) = await completion_requests(asked, state)
+    renderer = kind(body, request, tokenizer, reading)
+    events = begun(state, [renderer.choice])
+    return await respond(http, events, renderer, stream=body.stream is not False, kind=LineStream)

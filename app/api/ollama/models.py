@@ -23,7 +23,7 @@ VERSION = "0.12.0"
 """The version of Ollama whose API this is; programs refuse one that is too old."""
 
 
-class Details(BaseModel):
+class OllamaDetails(BaseModel):
     """What kind of model it is; unknown fields are empty."""
 
     parent_model: str = ""
@@ -42,7 +42,7 @@ class OllamaModel(BaseModel):
     modified_at: str
     size: int = 0
     digest: str
-    details: Details
+    details: OllamaDetails
 
 
 class OllamaModelList(BaseModel):
@@ -55,7 +55,7 @@ class Shown(BaseModel):
     """The details of one model."""
 
     modified_at: str
-    details: Details
+    details: OllamaDetails
     model_info: dict[str, Any]
     capabilities: list[str]
     template: str = ""
@@ -69,7 +69,7 @@ class Version(BaseModel):
     version: str
 
 
-class Embedded(BaseModel):
+class OllamaEmbeddings(BaseModel):
     """The vectors of the inputs; `total_duration` in nanoseconds."""
 
     model: str
@@ -79,7 +79,7 @@ class Embedded(BaseModel):
     prompt_eval_count: int
 
 
-class EmbeddedPrompt(BaseModel):
+class OllamaEmbedding(BaseModel):
     """The vector of a text."""
 
     embedding: list[float]
@@ -101,7 +101,7 @@ async def tags(state: State) -> OllamaModelList:
                 model=name,
                 modified_at=_since(state),
                 digest=hashlib.sha256(name.encode()).hexdigest(),
-                details=Details(),
+                details=OllamaDetails(),
             )
             for name in (state.generation.model_name, state.embeddings.model_name)
         ]
@@ -115,10 +115,10 @@ async def running(state: State) -> OllamaModelList:
 
 
 @router.post("/embeddings", responses=failures(404))
-async def embed_prompt(http: Request, body: OllamaEmbeddingBody, state: State) -> EmbeddedPrompt:
+async def embed_prompt(http: Request, body: OllamaEmbeddingBody, state: State) -> OllamaEmbedding:
     """Embed one text, as older programs ask."""
     asked = OllamaEmbedBody(model=body.model, input=[body.prompt])
-    return EmbeddedPrompt(embedding=(await embed(http, asked, state)).embeddings[0])
+    return OllamaEmbedding(embedding=(await embed(http, asked, state)).embeddings[0])
 
 
 @router.post("/show", responses=failures(404))
@@ -138,12 +138,15 @@ async def show(body: OllamaShowBody, state: State) -> Shown:
         "dragon.context_length": context_length,
     }
     return Shown(
-        modified_at=_since(state), details=Details(), model_info=info, capabilities=capabilities
+        modified_at=_since(state),
+        details=OllamaDetails(),
+        model_info=info,
+        capabilities=capabilities,
     )
 
 
 @router.post("/embed", responses=failures(404))
-async def embed(http: Request, body: OllamaEmbedBody, state: State) -> Embedded:
+async def embed(http: Request, body: OllamaEmbedBody, state: State) -> OllamaEmbeddings:
     """Embed one or several inputs with the model used to find documents."""
     require_model(body.name, state.embeddings.model_name)
     state.embeddings.require(body.dimensions)
@@ -153,7 +156,7 @@ async def embed(http: Request, body: OllamaEmbedBody, state: State) -> Embedded:
         if body.truncate is not False:
             inputs = await state.threads.run(lambda: [*map(state.embeddings.cut, body.input)])
         embedded = await unless_gone(http.receive, state.embeddings.embed(inputs))
-    return Embedded(
+    return OllamaEmbeddings(
         model=body.model,
         embeddings=embedded.vectors.tolist(),
         total_duration=time.monotonic_ns() - began,

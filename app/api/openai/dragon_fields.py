@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from app.api.openai.choices import Choice
+from app.api.openai.delivery import Choice
 from app.api.openai.responses import (
     CitationNotice,
     CitationPiece,

@@ -3,23 +3,40 @@
 from __future__ import annotations
 
 import base64
-from typing import Literal
+from typing import Annotated, ClassVar, Literal
 
 import orjson
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
+from app.api.openai.field_types import PROMPT, Str
 from app.api.openai.models import require_model
 from app.api.openai.openapi import failures
-from app.api.openai.schemas import EmbeddingBody
+from app.api.openai.spellings import NOTHING, Lenient
 from app.api.openai.sse import unless_gone
 from app.container import State
 
 router = APIRouter(prefix="/v1/embeddings", tags=["embeddings"])
 
 
-class Embedding(BaseModel):
+MAX_INPUTS = 2048
+
+
+class EmbeddingBody(Lenient):
+    """`POST /v1/embeddings`; the default `model` is the one that embeds."""
+
+    NOTHING: ClassVar = NOTHING
+
+    model: Str | None = None
+    input: Annotated[list[str] | list[list[int]], Field(max_length=MAX_INPUTS), PROMPT]
+    encoding_format: Literal["float", "base64"] | None = None
+    user: str | None = None
+
+    dimensions: Annotated[int, Field(ge=1)] | None = None
+
+
+class EmbeddingObject(BaseModel):
     """A vector of length 1: numbers, or the base64 of little-endian float32."""
 
     object: Literal["embedding"]
@@ -38,7 +55,7 @@ class EmbeddingList(BaseModel):
     """The vectors, in the order of the inputs."""
 
     object: Literal["list"]
-    data: list[Embedding]
+    data: list[EmbeddingObject]
     model: str
     usage: EmbeddingUsage
 

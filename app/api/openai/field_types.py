@@ -63,6 +63,10 @@ def neutral(*values: Any) -> _Neutral:
     return _Neutral(*values)
 
 
+UNSENT = Field(exclude_if=lambda value: value is None)
+"""Marks a field of a reply that is left out where it is None."""
+
+
 def _unicode(text: str) -> str:
     """Reject lone surrogates, which JSON can spell but which are not text."""
     try:

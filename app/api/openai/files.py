@@ -13,7 +13,8 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
-from app.api.openai.paging import Order, page
+from app.api.openai.field_types import UNSENT
+from app.api.openai.paging import Deleted, Order, Page, Paging
 from app.documents.parsing import Properties
 from app.documents.progress import Progress
 from app.documents.readers.sniff import Kind
@@ -88,11 +89,11 @@ class FileObject(BaseModel):
     status_details: str | None
     collection: str
     chunks: int
-    expires_at: int | None = Field(default=None, exclude_if=lambda at: at is None)
-    properties: Properties | None = Field(default=None, exclude_if=lambda known: known is None)
-    localizable: dict[str, Any] | None = Field(default=None, exclude_if=lambda known: known is None)
+    expires_at: Annotated[int | None, UNSENT] = None
+    properties: Annotated[Properties | None, UNSENT] = None
+    localizable: Annotated[dict[str, Any] | None, UNSENT] = None
     shared: bool = Field(default=False, exclude_if=lambda shared: not shared)
-    shared_by: str | None = Field(default=None, exclude_if=lambda known: known is None)
+    shared_by: Annotated[str | None, UNSENT] = None
 
     @classmethod
     def of(cls, document: Document) -> FileObject:
@@ -103,22 +104,8 @@ class FileObject(BaseModel):
         return found.model_copy(update={"localizable": details.get("localizable"), "shared_by": by})
 
 
-class FileList(BaseModel):
+class FileList(Page[FileObject]):
     """A page of files."""
-
-    object: Literal["list"] = "list"
-    data: list[FileObject]
-    first_id: str | None
-    last_id: str | None
-    has_more: bool
-
-
-class FileDeleted(BaseModel):
-    """The reply to a deletion."""
-
-    id: str
-    object: Literal["file"] = "file"
-    deleted: Literal[True] = True
 
 
 class Collection(BaseModel):
@@ -214,7 +201,7 @@ async def list_files(
         for file in files
         if purpose in (None, file.purpose) and collection in (None, file.collection)
     ]
-    return FileList(**page(files, limit, after, order))
+    return FileList.of(files, Paging(limit, after, order))
 
 
 @router.get("/files/{file_id}")
@@ -224,10 +211,10 @@ async def get_file(file_id: str, documents: Store) -> FileObject:
 
 
 @router.delete("/files/{file_id}")
-async def delete_file(file_id: str, documents: Store) -> FileDeleted:
+async def delete_file(file_id: str, documents: Store) -> Deleted:
     """Delete a file and everything made from it."""
     await documents.delete(file_id)
-    return FileDeleted(id=file_id)
+    return Deleted(id=file_id, object="file")
 
 
 @router.get("/files/{file_id}/content", response_class=StreamingResponse)

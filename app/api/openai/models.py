@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
+from app.api.openai.field_types import UNSENT
 from app.container import AppState, State
 from dragon.errors import NotFoundError
 
@@ -30,7 +31,7 @@ def require_model(model: str | None, served: str) -> str:
     return served
 
 
-class Model(BaseModel):
+class ModelObject(BaseModel):
     """A model as OpenAI's clients know it.
 
     `chat_template` is false for a base model: chats with it are rendered as plain text.
@@ -40,14 +41,14 @@ class Model(BaseModel):
     object: Literal["model"] = "model"
     created: int
     owned_by: str = "dragon"
-    chat_template: bool | None = Field(default=None, exclude_if=lambda has: has is None)
+    chat_template: Annotated[bool | None, UNSENT] = None
 
 
 class ModelList(BaseModel):
     """All models."""
 
     object: Literal["list"] = "list"
-    data: list[Model]
+    data: list[ModelObject]
 
 
 @router.get("")
@@ -57,7 +58,7 @@ async def list_models(state: State) -> ModelList:
 
 
 @router.get("/{model:path}")
-async def get_model(model: str, state: State) -> Model:
+async def get_model(model: str, state: State) -> ModelObject:
     """One model; hub names hold a slash, hence the path."""
     served = _served(state)
     if model not in served:
@@ -65,10 +66,10 @@ async def get_model(model: str, state: State) -> Model:
     return served[model]
 
 
-def _served(state: AppState) -> dict[str, Model]:
+def _served(state: AppState) -> dict[str, ModelObject]:
     writes, embeds = state.generation.model_name, state.embeddings.model_name
     has = state.generation.tokenizer.chats
     return {
-        writes: Model(id=writes, created=state.started, chat_template=has),
-        embeds: Model(id=embeds, created=state.started),
+        writes: ModelObject(id=writes, created=state.started, chat_template=has),
+        embeds: ModelObject(id=embeds, created=state.started),
     }

@@ -26,7 +26,7 @@ _REASONS = {
 }
 
 
-class Failure(BaseModel):
+class ErrorBody(BaseModel):
     """What went wrong; `code` is stable and meant for programs."""
 
     message: str
@@ -38,10 +38,10 @@ class Failure(BaseModel):
 class ErrorReply(BaseModel):
     """The shape of every failure."""
 
-    error: Failure
+    error: ErrorBody
 
 
-class MessageFailure(BaseModel):
+class MessageErrorBody(BaseModel):
     """What went wrong, in Anthropic's form."""
 
     type: str
@@ -52,7 +52,7 @@ class MessageErrorReply(BaseModel):
     """The shape of every failure in Anthropic's API."""
 
     type: Literal["error"]
-    error: MessageFailure
+    error: MessageErrorBody
 
 
 def failures(

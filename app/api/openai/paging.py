@@ -3,38 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Annotated, Any, Generic, Literal, Self, TypeVar
+
+from fastapi import Depends, Query
+from pydantic import BaseModel
 
 from dragon.errors import InvalidRequestError
 
 Order = Literal["asc", "desc"]
+T = TypeVar("T", bound=BaseModel)
 
 
-class Listed(Protocol):
-    """An item of a list."""
+@dataclass(frozen=True)
+class Paging:
+    """At most `limit` items after the one with id `after`, newest first unless `asc`."""
 
-    @property
-    def id(self) -> str: ...
+    limit: int
+    after: str | None = None
+    order: Order = "desc"
 
 
-T = TypeVar("T", bound=Listed)
+def _paging(
+    limit: Annotated[int, Query(ge=1, le=100)] = 20, after: str | None = None, order: Order = "desc"
+) -> Paging:
+    return Paging(limit, after, order)
 
 
-def page(newest_first: Sequence[T], limit: int, after: str | None, order: Order) -> dict[str, Any]:
-    """The fields of a page: at most `limit` items after the one with id `after`.
+Paged = Annotated[Paging, Depends(_paging)]
 
-    Raises `InvalidRequestError` if that is not in the list.
-    """
-    listed = list(newest_first if order == "desc" else reversed(newest_first))
-    if after is not None:
-        ids = [each.id for each in listed]
-        if after not in ids:
-            raise InvalidRequestError(f"There is no '{after}' in the list.", param="after")
-        listed = listed[ids.index(after) + 1 :]
-    data = listed[:limit]
-    return {
-        "data": data,
-        "first_id": data[0].id if data else None,
-        "last_id": data[-1].id if data else None,
-        "has_more": len(listed) > limit,
-    }
+
+class Page(BaseModel, Generic[T]):
+    """A page of items that have an `id`."""
+
+    object: Literal["list"] = "list"
+    data: list[T]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
+    @classmethod
+    def of(cls, newest_first: Sequence[Any], paging: Paging) -> Self:
+        """The page of a list. Raises `InvalidRequestError` if `after` is not in it."""
+        listed = list(newest_first if paging.order == "desc" else reversed(newest_first))
+        if paging.after is not None:
+            ids = [each.id for each in listed]
+            if paging.after not in ids:
+                raise InvalidRequestError(
+                    f"There is no '{paging.after}' in the list.", param="after"
+                )
+            listed = listed[ids.index(paging.after) + 1 :]
+        data = listed[: paging.limit]
+        return cls(
+            data=data,
+            first_id=data[0].id if data else None,
+            last_id=data[-1].id if data else None,
+            has_more=len(listed) > paging.limit,
+        )
+
+
+class Deleted(BaseModel):
+    """The reply to a deletion; `object` is the kind of what is gone."""
+
+    id: str
+    object: str
+    deleted: Literal[True] = True

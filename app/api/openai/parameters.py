@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
@@ -14,13 +14,13 @@ from app.api.openai.schemas import (
     DragonOptions,
     GenerationBody,
     TokenizeBody,
-    as_messages,
 )
 from app.api.openai.structured import checked
 from app.api.openai.tools import calling, offered
-from app.api.parameters import generation_requests, seed_or_new
+from app.api.openai.turns import as_messages
+from app.api.parameters import request_for, seed_or_new
 from app.container import AppState
-from app.generation.events import Details, GenerationRequest
+from app.generation.events import GenerationRequest
 from app.generation.prompts import Prompt, chat_prompt, shortened, text_prompt
 from app.settings import Cloud
 from dragon.errors import InvalidRequestError
@@ -39,19 +39,15 @@ async def chat_requests(body: ChatBody, state: AppState) -> list[GenerationReque
     messages = as_messages(body.messages)
     tools, form = offered(body, state.generation.tokenizer, messages)
     rendering = rendering_of(body, tools, state.generation.tokenizer)
-    limit = body.max_completion_tokens or body.max_tokens
     if body.truncation == "auto":
-        answer = limit or 1
-        messages = await shortened(state.generation, messages, rendering, answer)
+        messages = await shortened(state.generation, messages, rendering, body.limit or 1)
     asked = body.dragon.cloud if body.dragon else None
     trusted = (asked or state.settings.cloud) is Cloud.ALWAYS
     view = await state.generation.cloud_view.of(messages, trusted=trusted)
     cut = body.truncate_prompt_tokens is not None
     prompt = await chat_prompt(state.generation, messages, view, rendering, to_cut=cut)
     grammar = await checked(partial(_held, body, tools, form), state, raw=False)
-    requests = requests_of(
-        body, [prompt], limit, state, raw=False, details=body.details, grammar=grammar
-    )
+    requests = requests_of(body, [prompt], state, grammar)
     # Many clients set a limit for a much larger model: it is only an upper bound.
     room = state.generation.room
     return [
@@ -115,86 +111,70 @@ def _held(body: ChatBody, tools: Sequence[Tool], form: Form | None) -> tuple[str
 async def completion_requests(body: CompletionBody, state: AppState) -> list[GenerationRequest]:
     """A generation for each choice of each prompt of a completion."""
     cut = body.truncate_prompt_tokens is not None
-    suffix = body.suffix or ""
     prompts = [
-        await text_prompt(state.generation, each, suffix, to_cut=cut) for each in body.prompt
+        await text_prompt(state.generation, each, body.suffix or "", to_cut=cut)
+        for each in body.prompt
     ]
-    grammar = await checked(body.grammar, state, raw=True)
-    return requests_of(
-        body,
-        prompts,
-        body.max_tokens,
-        state,
-        raw=True,
-        details=body.details,
-        best_of=body.best_of,
-        grammar=grammar,
-        ends=state.generation.tokenizer.filled if suffix else (),
-    )
+    requests = requests_of(body, prompts, state, await checked(body.grammar, state, raw=True))
+    if not body.suffix:
+        return requests
+    ends = frozenset(state.generation.tokenizer.filled)
+    return [replace(each, stop_tokens=each.stop_tokens | ends) for each in requests]
 
 
 def requests_of(
-    body: GenerationBody,
-    prompts: Sequence[Prompt],
-    limit: int | None,
-    state: AppState,
-    *,
-    raw: bool,
-    details: Details | None,
-    best_of: int | None = None,
-    grammar: str = "",
-    ends: Iterable[int] = (),
+    body: GenerationBody, prompts: Sequence[Prompt], state: AppState, grammar: str = ""
 ) -> list[GenerationRequest]:
     """A generation for each choice of each prompt, the choices of a prompt adjacent.
 
-    Of `best_of` choices only the likeliest are returned. Each is held to the `grammar`, if any, and
-    is also ended by the tokens `ends`. Raises `InvalidRequestError`.
+    Each is held to the `grammar`, if any. Raises `InvalidRequestError`.
     """
     options = body.dragon or DragonOptions()
-    choices = best_of or body.n or 1
-    if choices * len(prompts) > MAX_CHOICES:
+    if body.written * len(prompts) > MAX_CHOICES:
         raise InvalidRequestError(
-            f"n: {choices} choices for {len(prompts)} prompts exceed {MAX_CHOICES} answers",
+            f"n: {body.written} choices for {len(prompts)} prompts exceed {MAX_CHOICES} answers",
             param="n",
         )
     mode = options.aggregation or state.settings.aggregation
     if options.epsilon is not None:
-        _check_bounded(body, options, details, mode)
-    requests = generation_requests(
-        prompts,
-        sampling_of(body, limit, state, mode, grammar, raw=raw),
-        options,
-        state.settings,
-        mode,
-        max_tokens=limit,
-        stop=body.stop,
-        stop_tokens=(*(body.stop_token_ids or ()), *ends),
-        with_stop=bool(body.include_stop_str_in_output),
-        special=body.skip_special_tokens is False,
-        raw=raw,
-        details=details,
-        choices=choices,
-        epsilon=options.epsilon,
-        wait=options.wait,
-    )
-    if (tokens := body.truncate_prompt_tokens) is None:
-        return requests
-    return [request.cut(_room(request, tokens, state)) for request in requests]
+        _check_bounded(body, options, mode)
+    sampling = sampling_of(body, state, mode, grammar)
+    made: list[GenerationRequest] = []
+    for prompt in prompts:
+        request = replace(
+            request_for(prompt, sampling, options, state.settings),
+            max_tokens=body.limit,
+            stop=tuple(body.stop),
+            stop_tokens=frozenset(body.stop_token_ids or ()),
+            with_stop=bool(body.include_stop_str_in_output),
+            special=body.skip_special_tokens is False,
+            mode=mode,
+            raw=body.RAW,
+            details=body.details,
+            epsilon=options.epsilon,
+            wait=options.wait,
+        )
+        if request.wait and request.private:
+            raise InvalidRequestError(
+                "dragon.wait: the cloud is never asked; leave it out", param="dragon.wait"
+            )
+        if (tokens := body.truncate_prompt_tokens) is not None:
+            request = request.cut(_room(request, tokens, state))
+        # A prompt is scored once, with its first choice.
+        unscored = body.details and replace(body.details, prompt=False)
+        made.append(request.another(len(made)))
+        made += (
+            replace(request.another(stream), details=unscored)
+            for stream in range(len(made), len(made) + body.written - 1)
+        )
+    return made
 
 
-def sampling_of(
-    body: GenerationBody,
-    limit: int | None,
-    state: AppState,
-    mode: Mode,
-    grammar: str,
-    *,
-    raw: bool,
-) -> Sampling:
+def sampling_of(body: GenerationBody, state: AppState, mode: Mode, grammar: str) -> Sampling:
     """The sampling a request asks for, with the model's defaults.
 
     Raises `InvalidRequestError` for a bias of an unknown token, and for a least length that is
-    above the `limit` or that a quoting model cannot keep.
+    above the limit or that a quoting model cannot keep.
     """
     bias = tuple((int(token), value) for token, value in (body.logit_bias or {}).items())
     vocabulary = state.generation.tokenizer.vocab_size
@@ -203,7 +183,7 @@ def sampling_of(
             f"logit_bias: token ids must be below {vocabulary}", param="logit_bias"
         )
     param = "ignore_eos" if body.ignore_eos else "min_tokens"
-    if body.least_tokens and state.generation.quotes_alone and not raw:
+    if body.least_tokens and state.generation.quotes_alone and not body.RAW:
         raise InvalidRequestError(
             f"{param}: this model quotes whole sentences and ends with them; leave it out",
             param=param,
@@ -212,11 +192,11 @@ def sampling_of(
         raise InvalidRequestError(
             f"{param}: the format determines where an answer ends", param=param
         )
-    if limit is not None and (body.min_tokens or 0) > limit:
+    if body.limit is not None and (body.min_tokens or 0) > body.limit:
         raise InvalidRequestError(
-            f"min_tokens: {body.min_tokens} exceeds the limit of {limit}", param="min_tokens"
+            f"min_tokens: {body.min_tokens} exceeds the limit of {body.limit}", param="min_tokens"
         )
-    usual = usual_sampling(state.generation.usual, mode, bounded=_bounded(body))
+    bounded = body.dragon is not None and body.dragon.epsilon is not None
     given = {
         "temperature": body.temperature,
         "top_p": body.top_p,
@@ -233,11 +213,12 @@ def sampling_of(
             min_tokens=body.least_tokens,
             grammar=grammar,
         ),
-        **usual | {name: value for name, value in given.items() if value is not None},
+        **_usual(state.generation.usual, mode, bounded=bounded)
+        | {name: value for name, value in given.items() if value is not None},
     )
 
 
-def usual_sampling(usual: Usual, mode: Mode, *, bounded: bool = False) -> dict[str, Any]:
+def _usual(usual: Usual, mode: Mode, *, bounded: bool) -> dict[str, Any]:
     """The model's defaults, as fields of `Sampling`.
 
     Of these, Algorithm 1 supports only a repetition penalty and greedy choice, and a bound needs
@@ -250,10 +231,6 @@ def usual_sampling(usual: Usual, mode: Mode, *, bounded: bool = False) -> dict[s
     if usual.temperature is None or bounded or not mode.takes_any_sampling:
         fields["temperature"] = 0.0 if greedy else 1.0
     return fields
-
-
-def _bounded(body: GenerationBody) -> bool:
-    return body.dragon is not None and body.dragon.epsilon is not None
 
 
 def _room(request: GenerationRequest, tokens: int, state: AppState) -> int:
@@ -272,16 +249,15 @@ def _room(request: GenerationRequest, tokens: int, state: AppState) -> int:
     return room
 
 
-def _check_bounded(
-    body: GenerationBody, options: DragonOptions, details: Details | None, mode: Mode
-) -> None:
+def _check_bounded(body: GenerationBody, options: DragonOptions, mode: Mode) -> None:
     """Raises `InvalidRequestError` for parameters that an answer with a budget cannot have."""
     private = mode.joint and not mode.sends_up
+    whole = "they, provenance and best_of are not for such answers"
     for refused, param, why in (
         (not private, "dragon.aggregation", "only `oneway` sends no distribution"),
         (body.temperature == 0.0, "temperature", "a bound needs chance: leave it out"),
         (body.seed is not None, "seed", "its noise is never repeated: leave it out"),
-        (details is not None, "logprobs", "they, provenance and best_of are not for such answers"),
+        (body.details is not None, "logprobs", whole),
     ):
         if refused:
             raise InvalidRequestError(f"{param}: with dragon.epsilon, {why}", param=param)

@@ -1,4 +1,4 @@
-"""Pure renderers of an endpoint's responses, from answers and their pieces."""
+"""Renderers of chats and completions, whole or chunk by chunk, from answers and their events."""
 
 from __future__ import annotations
 
@@ -6,13 +6,22 @@ import time
 import uuid
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import ClassVar, Generic, TypeVar
 
+import orjson
 from pydantic import BaseModel
 
-from app.api.openai.choices import Choice
-from app.api.openai.logprobs import ChatLogprobs, TextLogprobs, chat_logprobs, text_logprobs
+from app.api.openai import dragon_fields
+from app.api.openai.delivery import Choice, best, choices_of
+from app.api.openai.logprobs import (
+    ChatLogprobs,
+    Pairing,
+    TextLogprobs,
+    chat_logprobs,
+    text_logprobs,
+)
 from app.api.openai.responses import (
     CallReply,
     ChatChoice,
@@ -20,53 +29,163 @@ from app.api.openai.responses import (
     ChatCompletionChunk,
     ChunkChoice,
     Completion,
+    CompletionUsage,
     Delta,
     Dragon,
-    DragonReply,
     FinishReason,
     Reply,
     ReplyMessage,
     TextChoice,
-    Usage,
 )
-from app.api.openai.schemas import ChatBody, GenerationBody
+from app.api.openai.schemas import ChatBody, CompletionBody, GenerationBody
 from app.api.openai.tools import reading_of
-from app.generation.events import TokenDetail
+from app.container import AppState
+from app.generation.accumulator import AnswerState
+from app.generation.events import (
+    Cited,
+    Detailed,
+    Event,
+    Finished,
+    GenerationRequest,
+    PeerChanged,
+    PromptDetailed,
+    TextDelta,
+    TokenDetail,
+)
+from app.problems import Problem
 from dragon.inference.reading import AnswerReader, Reading, Said, read
-from dragon.inference.tokenizer import Tokenizer
+
+B = TypeVar("B", bound=GenerationBody)
 
 
-class Renderer(ABC):
-    """One response: its fixed part, and its choices by index, whole or piece by piece."""
+class Renderer(ABC, Generic[B]):
+    """One response: its fixed part, and its choices, whole or piece by piece."""
 
-    prefix: str
-    whole_type: Callable[..., Reply]
-    chunk_type: Callable[..., Reply]
+    prefix: ClassVar[str]
+    whole_type: ClassVar[Callable[..., Reply]]
+    chunk_type: ClassVar[Callable[..., Reply]]
 
-    def __init__(
+    def __init__(self, body: B, requests: Sequence[GenerationRequest], state: AppState) -> None:
+        generation = state.generation
+        self.choices = choices_of(requests, body.prompts)
+        self._body = body
+        self._tokenizer = generation.tokenizer
+        self._pairings = [Pairing() for _ in requests]
+        self._fixed = {
+            "id": f"{self.prefix}-{uuid.uuid4().hex}",
+            "created": int(time.time()),
+            "model": generation.model_name,
+            "system_fingerprint": generation.fingerprint(requests[0].mode),
+        }
+
+    def whole(self) -> bytes:
+        """The response of a call without `stream`."""
+        own = self._body.dragon
+        kept = best(self.choices, self._body.prompts, self._body.n or 1)
+        reply = self.whole_type(
+            **self._fixed,
+            choices=[self._complete(choice) for choice in kept],
+            usage=self._usage(),
+            prompt_token_ids=self._beside(kept[0]),
+            dragon=None if own is None else dragon_fields.reply(kept, provenance=own.provenance),
+        )
+        return reply.model_dump_json().encode()
+
+    def begin(self) -> Iterator[bytes]:
+        """What each choice's stream begins with."""
+        for choice in self.choices:
+            if (opening := self._opening(choice)) is not None:
+                yield self._chunk(choice, opening, prompt=self._beside(choice))
+
+    def take(self, index: int, event: Event) -> Iterator[bytes]:
+        """The chunks that an event of a choice makes."""
+        choice, body = self.choices[index], self._body
+        if body.scored and isinstance(event, TextDelta | Detailed):
+            yield from self._scored(choice, self._pairings[index].take(event))
+        match event:
+            case TextDelta(text=text, tokens=tokens) if not body.scored:
+                if text or body.return_token_ids:
+                    yield self._chunk(choice, self._piece(choice, text, tokens))
+            case PromptDetailed(details=details):
+                for each in self.choices:
+                    scores = self._scores(each, details) if each.first is choice.answer else None
+                    if scores is not None:
+                        yield self._chunk(each, scores)
+            case Detailed(details=details) if body.wants_provenance:
+                yield self._notice(choice, dragon_fields.provenance_notice(index, details))
+            case Cited(citations=citations) if body.dragon:
+                yield self._notice(choice, dragon_fields.citation_notice(index, citations))
+            case PeerChanged() if body.dragon:
+                yield self._notice(choice, dragon_fields.peer_notice(index, event))
+            case Finished(reason=reason):
+                yield from self._scored(choice, self._pairings[index].rest())
+                # Provenance was sent with the text.
+                dragon = dragon_fields.reply([choice], provenance=False) if body.dragon else None
+                yield self._chunk(choice, self._closing(choice, reason), dragon)
+
+    def end(self) -> Iterator[bytes]:
+        """Usage if requested, and the mark of a stream that succeeded."""
+        if self._body.include_usage:
+            reply = self.chunk_type(**self._fixed, choices=[], usage=self._usage())
+            yield _frame(reply.model_dump_json().encode())
+        yield b"data: [DONE]\n\n"
+
+    def failed(self, found: Problem) -> bytes:
+        """An error, after which no finish reason and no `[DONE]` follow."""
+        return _frame(orjson.dumps(found.body()))
+
+    def _scored(
+        self, choice: Choice, pairs: Iterator[tuple[TextDelta, list[TokenDetail]]]
+    ) -> Iterator[bytes]:
+        for piece, details in pairs:
+            yield self._chunk(choice, self._piece(choice, piece.text, piece.tokens, details))
+
+    def _notice(self, choice: Choice, notice: Dragon) -> bytes:
+        return self._chunk(choice, self._piece(choice, ""), notice)
+
+    def _chunk(
         self,
-        body: GenerationBody,
-        tokenizer: Tokenizer,
-        fingerprint: str,
-        model: str,
-        *,
-        logprobs: bool = False,
-    ) -> None:
-        self.tokenizer = tokenizer
-        self._fingerprint = fingerprint
-        self._logprobs = logprobs
-        self._named_by_id = bool(body.return_tokens_as_token_ids)
-        self._token_ids = bool(body.return_token_ids)
-        self._id = f"{self.prefix}-{uuid.uuid4().hex}"
-        self._created = int(time.time())
-        self._model = model
+        choice: Choice,
+        piece: BaseModel,
+        dragon: Dragon | None = None,
+        prompt: list[int] | None = None,
+    ) -> bytes:
+        """A chunk of a choice's stream; if usage is requested, every chunk has that field."""
+        reply = self.chunk_type(
+            **self._fixed,
+            choices=[piece],
+            usage=self._so_far(choice.answer) if self._body.usage_of_each else None,
+            prompt_token_ids=prompt,
+            dragon=dragon,
+        )
+        with_usage = self._body.include_usage or self._body.usage_of_each
+        return _frame(reply.model_dump_json(exclude=None if with_usage else {"usage"}).encode())
+
+    def _so_far(self, answer: AnswerState) -> CompletionUsage:
+        return CompletionUsage.of(answer.request.prompt_tokens(self._tokenizer), len(answer.tokens))
+
+    def _usage(self) -> CompletionUsage:
+        """The total usage; a prompt counts once, however many choices it has."""
+        ends = [choice.answer.end for choice in self.choices]
+        read = sum(end.prompt_tokens for end in ends[:: len(ends) // self._body.prompts])
+        return CompletionUsage.of(read, sum(end.completion_tokens for end in ends))
+
+    def _ids(self, tokens: Sequence[int]) -> list[int] | None:
+        return list(tokens) if self._body.return_token_ids else None
+
+    def _prompt_ids(self, choice: Choice) -> list[int] | None:
+        return self._ids(choice.answer.request.prompt_ids(self._tokenizer))
+
+    def _beside(self, choice: Choice) -> list[int] | None:
+        """The prompt's tokens, if requested and if their place is beside the choices."""
+        return None
 
     @abstractmethod
-    def opening(self, choice: Choice) -> BaseModel | None:
+    def _opening(self, choice: Choice) -> BaseModel | None:
         """The first chunk of a choice's stream, if there is one."""
 
     @abstractmethod
-    def piece(
+    def _piece(
         self,
         choice: Choice,
         text: str,
@@ -75,71 +194,20 @@ class Renderer(ABC):
     ) -> BaseModel:
         """More text of a choice, the tokens it came from, and their log-probabilities."""
 
-    def scores(self, choice: Choice, details: Sequence[TokenDetail]) -> BaseModel | None:
+    def _scores(self, choice: Choice, details: Sequence[TokenDetail]) -> BaseModel | None:
         """Log-probabilities of the prompt, whose text was sent, if requested."""
         return None
 
-    @property
-    def logprobs(self) -> bool:
-        """Whether tokens come with their log-probabilities."""
-        return self._logprobs
-
     @abstractmethod
-    def closing(self, choice: Choice, reason: FinishReason) -> BaseModel:
+    def _closing(self, choice: Choice, reason: FinishReason) -> BaseModel:
         """The end of a choice."""
 
     @abstractmethod
-    def complete(self, choice: Choice) -> BaseModel:
+    def _complete(self, choice: Choice) -> BaseModel:
         """A whole choice."""
 
-    def whole(self, choices: Sequence[Choice], usage: Usage, dragon: DragonReply | None) -> bytes:
-        """The response of a call without `stream`."""
-        whole = [self.complete(choice) for choice in choices]
-        reply = self._reply(self.whole_type, whole, usage, dragon, self.prompt(choices[0]))
-        return reply.model_dump_json().encode()
 
-    def chunk(
-        self,
-        choice: BaseModel | None,
-        usage: Usage | None = None,
-        dragon: Dragon | None = None,
-        prompt: list[int] | None = None,
-        *,
-        with_usage: bool,
-    ) -> bytes:
-        """A chunk of a stream. With `with_usage` every chunk has the field `usage`."""
-        choices = [] if choice is None else [choice]
-        reply = self._reply(self.chunk_type, choices, usage, dragon, prompt)
-        return reply.model_dump_json(exclude=None if with_usage else {"usage"}).encode()
-
-    def _reply(
-        self,
-        kind: Callable[..., Reply],
-        choices: Sequence[BaseModel],
-        usage: Usage | None,
-        dragon: Dragon | None,
-        prompt: list[int] | None,
-    ) -> Reply:
-        return kind(
-            id=self._id,
-            created=self._created,
-            model=self._model,
-            system_fingerprint=self._fingerprint,
-            choices=list(choices),
-            usage=usage,
-            prompt_token_ids=prompt,
-            dragon=dragon,
-        )
-
-    def prompt(self, choice: Choice) -> list[int] | None:
-        """The prompt's tokens, if requested and if their place is beside the choices."""
-        return None
-
-    def _ids(self, tokens: Sequence[int]) -> list[int] | None:
-        return list(tokens) if self._token_ids else None
-
-
-class ChatRenderer(Renderer):
+class ChatRenderer(Renderer[ChatBody]):
     """`/v1/chat/completions`: the role comes first, the last delta is empty."""
 
     prefix = "chatcmpl"
@@ -147,46 +215,34 @@ class ChatRenderer(Renderer):
     chunk_type = ChatCompletionChunk
 
     def __init__(
-        self,
-        body: ChatBody,
-        tokenizer: Tokenizer,
-        fingerprint: str,
-        model: str,
-        *,
-        logprobs: bool = False,
+        self, body: ChatBody, requests: Sequence[GenerationRequest], state: AppState
     ) -> None:
-        super().__init__(body, tokenizer, fingerprint, model, logprobs=logprobs)
-        self._body = body
-        self._readers: dict[int, AnswerReader] = {}  # of streamed choices
+        super().__init__(body, requests, state)
+        self._readers = [AnswerReader(self._reading(choice)) for choice in self.choices]
         self._called: Counter[int] = Counter()
 
-    def opening(self, choice: Choice) -> BaseModel:
+    def _beside(self, choice: Choice) -> list[int] | None:
+        return self._prompt_ids(choice)
+
+    def _opening(self, choice: Choice) -> BaseModel:
         return ChunkChoice(index=choice.index, delta=Delta(role="assistant", content=""))
 
-    def prompt(self, choice: Choice) -> list[int] | None:
-        return self._ids(choice.answer.request.prompt_ids(self.tokenizer))
-
-    def piece(
+    def _piece(
         self,
         choice: Choice,
         text: str,
         tokens: Sequence[int] = (),
         details: Sequence[TokenDetail] | None = None,
     ) -> BaseModel:
-        said = self._reader(choice).push(text) if text else Said()
-        logprobs = None if details is None else self._scored(details)
+        said = self._readers[choice.index].push(text) if text else Said()
+        logprobs = None if details is None else self._logprobs(details)
         delta = self._delta(choice.index, said) if said else Delta(content="")
         return ChunkChoice(
             index=choice.index, delta=delta, logprobs=logprobs, token_ids=self._ids(tokens)
         )
 
-    def _reader(self, choice: Choice) -> AnswerReader:
-        if (reader := self._readers.get(choice.index)) is None:
-            reader = self._readers[choice.index] = AnswerReader(self._reading(choice))
-        return reader
-
     def _reading(self, choice: Choice) -> Reading:
-        return reading_of(self._body, choice.answer.request, self.tokenizer)
+        return reading_of(self._body, choice.answer.request, self._tokenizer)
 
     def _delta(self, index: int, said: Said) -> Delta:
         """What was added: reasoning, text and calls."""
@@ -199,15 +255,16 @@ class ChatRenderer(Renderer):
             tool_calls=called or None,
         )
 
-    def _scored(self, details: Sequence[TokenDetail]) -> ChatLogprobs:
-        return chat_logprobs(details, self.tokenizer, by_id=self._named_by_id)
+    def _logprobs(self, details: Sequence[TokenDetail]) -> ChatLogprobs:
+        by_id = bool(self._body.return_tokens_as_token_ids)
+        return chat_logprobs(details, self._tokenizer, by_id=by_id)
 
-    def closing(self, choice: Choice, reason: FinishReason) -> BaseModel:
-        delta = self._delta(choice.index, self._reader(choice).finish())
+    def _closing(self, choice: Choice, reason: FinishReason) -> BaseModel:
+        delta = self._delta(choice.index, self._readers[choice.index].finish())
         reason = "tool_calls" if self._called[choice.index] else reason
         return ChunkChoice(index=choice.index, delta=delta, finish_reason=reason)
 
-    def complete(self, choice: Choice) -> BaseModel:
+    def _complete(self, choice: Choice) -> BaseModel:
         answer = choice.answer
         said = read(answer.text, self._reading(choice))
         called = [CallReply.of(call) for call in said.calls]
@@ -219,77 +276,69 @@ class ChatRenderer(Renderer):
         return ChatChoice(
             index=choice.index,
             message=message,
-            logprobs=self._scored(answer.details) if self._logprobs else None,
+            logprobs=self._logprobs(answer.details) if self._body.scored else None,
             finish_reason="tool_calls" if called else answer.end.reason,
             token_ids=self._ids(answer.tokens),
         )
 
 
-class CompletionRenderer(Renderer):
+class CompletionRenderer(Renderer[CompletionBody]):
     """`/v1/completions`. With `echo` the prompt comes first."""
 
     prefix = "cmpl"
     whole_type = chunk_type = Completion
 
-    def __init__(
-        self,
-        body: GenerationBody,
-        tokenizer: Tokenizer,
-        fingerprint: str,
-        model: str,
-        *,
-        logprobs: bool = False,
-        echo: bool = False,
-    ) -> None:
-        super().__init__(body, tokenizer, fingerprint, model, logprobs=logprobs)
-        self._echo = echo
-
-    def opening(self, choice: Choice) -> BaseModel | None:
-        if not (self._echo or self._token_ids):
+    def _opening(self, choice: Choice) -> BaseModel | None:
+        if not (self._body.echo or self._body.return_token_ids):
             return None
-        ids = self._ids(choice.answer.request.prompt_ids(self.tokenizer))
+        ids = self._prompt_ids(choice)
         return TextChoice(index=choice.index, text=self._prompt(choice), prompt_token_ids=ids)
 
-    def piece(
+    def _piece(
         self,
         choice: Choice,
         text: str,
         tokens: Sequence[int] = (),
         details: Sequence[TokenDetail] | None = None,
     ) -> BaseModel:
-        logprobs = None if details is None else self._scored(self._placed(choice, details))
+        logprobs = None if details is None else self._logprobs(self._placed(choice, details))
         return TextChoice(
             index=choice.index, text=text, logprobs=logprobs, token_ids=self._ids(tokens)
         )
 
-    def scores(self, choice: Choice, details: Sequence[TokenDetail]) -> BaseModel | None:
-        if not self._logprobs:
+    def _scores(self, choice: Choice, details: Sequence[TokenDetail]) -> BaseModel | None:
+        if not self._body.scored:
             return None
-        return TextChoice(index=choice.index, text="", logprobs=self._scored(details))
+        return TextChoice(index=choice.index, text="", logprobs=self._logprobs(details))
 
-    def _scored(self, details: Sequence[TokenDetail]) -> TextLogprobs:
-        return text_logprobs(details, self.tokenizer, by_id=self._named_by_id)
+    def _logprobs(self, details: Sequence[TokenDetail]) -> TextLogprobs:
+        by_id = bool(self._body.return_tokens_as_token_ids)
+        return text_logprobs(details, self._tokenizer, by_id=by_id)
 
-    def closing(self, choice: Choice, reason: FinishReason) -> BaseModel:
+    def _closing(self, choice: Choice, reason: FinishReason) -> BaseModel:
         return TextChoice(index=choice.index, text="", finish_reason=reason)
 
-    def complete(self, choice: Choice) -> BaseModel:
+    def _complete(self, choice: Choice) -> BaseModel:
         answer = choice.answer
         scored = [*choice.first.prompt, *self._placed(choice, answer.details)]
         return TextChoice(
             index=choice.index,
             text=self._prompt(choice) + answer.text,
-            logprobs=self._scored(scored) if self._logprobs else None,
+            logprobs=self._logprobs(scored) if self._body.scored else None,
             finish_reason=answer.end.reason,
             token_ids=self._ids(answer.tokens),
-            prompt_token_ids=self._ids(answer.request.prompt_ids(self.tokenizer)),
+            prompt_token_ids=self._prompt_ids(choice),
         )
 
     def _prompt(self, choice: Choice) -> str:
         """What precedes the answer's own text: a completion's query is its prompt."""
-        return choice.answer.request.query if self._echo else ""
+        return choice.answer.request.query if self._body.echo else ""
 
     def _placed(self, choice: Choice, details: Sequence[TokenDetail]) -> list[TokenDetail]:
         """Tokens of the answer at their offsets in the reply's text."""
         offset = len(self._prompt(choice))
         return [replace(detail, start=offset + detail.start) for detail in details]
+
+
+def _frame(data: bytes) -> bytes:
+    return b"data: " + data + b"\n\n"

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
+from app.api.openai.field_types import UNSENT
 from app.api.openai.logprobs import ChatLogprobs, TextLogprobs
 from app.generation.events import Source
 from dragon.inference.tools import ToolCall
@@ -17,11 +18,7 @@ def _is_empty(value: list[str]) -> bool:
     return not value
 
 
-def _is_none(value: object) -> bool:
-    return value is None
-
-
-TokenIds = Annotated[list[int] | None, Field(exclude_if=_is_none)]
+TokenIds = Annotated[list[int] | None, UNSENT]
 """As in vLLM, on request."""
 
 
@@ -31,13 +28,20 @@ class PromptTokensDetails(BaseModel):
     cached_tokens: int = 0
 
 
-class Usage(BaseModel):
+class CompletionUsage(BaseModel):
     """Tokens of the client's own prompt and of the answers; retrieved documents do not count."""
 
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
     prompt_tokens_details: PromptTokensDetails = PromptTokensDetails()
+
+    @classmethod
+    def of(cls, prompt: int, completion: int) -> CompletionUsage:
+        """The usage of so many tokens read and written."""
+        return cls(
+            prompt_tokens=prompt, completion_tokens=completion, total_tokens=prompt + completion
+        )
 
 
 class SourceReply(BaseModel):
@@ -108,7 +112,7 @@ class DragonChoice(BaseModel):
     participation: list[tuple[int, int]]
     verdicts: str
     stats: dict[str, float]
-    provenance: list[TokenProvenance] | None = Field(default=None, exclude_if=_is_none)
+    provenance: Annotated[list[TokenProvenance] | None, UNSENT] = None
 
 
 class DragonReply(BaseModel):
@@ -184,7 +188,7 @@ class CallReply(BaseModel):
     id: str
     type: Literal["function"] = "function"
     function: FunctionReply
-    index: int | None = Field(default=None, exclude_if=_is_none)
+    index: Annotated[int | None, UNSENT] = None
 
     @classmethod
     def of(cls, call: ToolCall, index: int | None = None) -> CallReply:
@@ -196,10 +200,10 @@ class CallReply(BaseModel):
 class Delta(BaseModel):
     """What a chunk adds to a chat message; empty in the last one."""
 
-    role: Literal["assistant"] | None = Field(default=None, exclude_if=_is_none)
-    content: str | None = Field(default=None, exclude_if=_is_none)
-    reasoning_content: str | None = Field(default=None, exclude_if=_is_none)
-    tool_calls: list[CallReply] | None = Field(default=None, exclude_if=_is_none)
+    role: Annotated[Literal["assistant"] | None, UNSENT] = None
+    content: Annotated[str | None, UNSENT] = None
+    reasoning_content: Annotated[str | None, UNSENT] = None
+    tool_calls: Annotated[list[CallReply] | None, UNSENT] = None
 
 
 class ChunkChoice(BaseModel):
@@ -218,8 +222,8 @@ class ReplyMessage(BaseModel):
     role: Literal["assistant"] = "assistant"
     content: str | None
     refusal: None = None
-    reasoning_content: str | None = Field(default=None, exclude_if=_is_none)
-    tool_calls: list[CallReply] | None = Field(default=None, exclude_if=_is_none)
+    reasoning_content: Annotated[str | None, UNSENT] = None
+    tool_calls: Annotated[list[CallReply] | None, UNSENT] = None
 
 
 class ChatChoice(BaseModel):
@@ -252,9 +256,9 @@ class Reply(BaseModel):
     model: str
     system_fingerprint: str
     choices: list[Any]
-    usage: Usage | None = None
+    usage: CompletionUsage | None = None
     prompt_token_ids: TokenIds = None
-    dragon: Dragon | None = Field(default=None, exclude_if=_is_none)
+    dragon: Annotated[Dragon | None, UNSENT] = None
 
 
 class ChatCompletion(Reply):

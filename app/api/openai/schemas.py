@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     BeforeValidator,
@@ -34,21 +33,18 @@ from app.api.openai.field_types import (
     TopP,
     invalid,
     neutral,
-    text_of_parts,
 )
 from app.api.openai.spellings import NOTHING, SPELLINGS, Lenient, unfolded
 from app.api.openai.structured import ResponseFormat, allowed_of, choice_of, held_to, schema_of
-from app.api.openai.tools import MAX_TOOLS, CallBody, OfAnAssistant, ToolChoice, Tools
+from app.api.openai.tools import ToolChoice, Tools
+from app.api.openai.turns import MAX_TURNS, ChatMessage
 from app.generation.events import Details
 from app.settings import Cloud
 from dragon.inference import grammar
-from dragon.inference.tokenizer import Message
 from dragon.protocol.messages import MAX_TOKENS
 from dragon.sampling.params import MAX_GRAMMAR, Mode
 
 MAX_CHOICES = 32
-MAX_INPUTS = 2048
-MAX_TURNS = 2048
 MAX_ALLOWED = 1024
 _MOST_STOPS = 64
 MAX_TEXT = 300_000
@@ -112,6 +108,8 @@ class GenerationBody(Lenient):
 
     # The name of the parameter that sets `response_format`.
     FORMAT: ClassVar[str] = "response_format"
+    # Whether the prompt is run as it stands, without a template.
+    RAW: ClassVar[bool] = False
     SPELLINGS: ClassVar[Mapping[str, str]] = SPELLINGS
     NOTHING: ClassVar[frozenset[str]] = NOTHING
 
@@ -193,6 +191,31 @@ class GenerationBody(Lenient):
         return tokens
 
     @property
+    def limit(self) -> int | None:
+        """The most tokens of an answer, None for the default."""
+        return self.max_tokens
+
+    @property
+    def prompts(self) -> int:
+        """How many prompts there are."""
+        return 1
+
+    @property
+    def written(self) -> int:
+        """How many answers are written to each prompt."""
+        return self.n or 1
+
+    @property
+    def scored(self) -> bool:
+        """Whether tokens come with their log-probabilities."""
+        raise NotImplementedError
+
+    @property
+    def details(self) -> Details | None:
+        """The details requested for each token."""
+        raise NotImplementedError
+
+    @property
     def least_tokens(self) -> int:
         """The number of tokens before which nothing ends the answer."""
         return MAX_TOKENS if self.ignore_eos else self.min_tokens or 0
@@ -200,17 +223,18 @@ class GenerationBody(Lenient):
     def grammar(self) -> tuple[str, str]:
         """The grammar of the answer, and the parameter that sets it; see `held_to`."""
         own = self.dragon or DragonOptions()
-        asked: dict[str, Callable[[], str] | None] = {
-            self.FORMAT: None if self.response_format is None else self.response_format.grammar,
-            "dragon.grammar": _made(grammar.of_text, own.grammar),
-            "dragon.regex": _made(grammar.of_regex, own.regex),
-            "guided_json": _made(schema_of, self.guided_json),
-            "guided_regex": _made(grammar.of_regex, self.guided_regex),
-            "guided_grammar": _made(grammar.of_text, self.guided_grammar),
-            "guided_choice": _made(choice_of, self.guided_choice),
-            "allowed_token_ids": _made(allowed_of, self.allowed_token_ids),
-        }
-        return held_to(asked)
+        return held_to(
+            {
+                self.FORMAT: (ResponseFormat.grammar, self.response_format),
+                "dragon.grammar": (grammar.of_text, own.grammar),
+                "dragon.regex": (grammar.of_regex, own.regex),
+                "guided_json": (schema_of, self.guided_json),
+                "guided_regex": (grammar.of_regex, self.guided_regex),
+                "guided_grammar": (grammar.of_text, self.guided_grammar),
+                "guided_choice": (choice_of, self.guided_choice),
+                "allowed_token_ids": (allowed_of, self.allowed_token_ids),
+            }
+        )
 
     @property
     def wants_provenance(self) -> bool:
@@ -230,6 +254,8 @@ class GenerationBody(Lenient):
 
 class CompletionBody(GenerationBody):
     """`POST /v1/completions`. The model reads `prompt` unchanged, without a template."""
+
+    RAW: ClassVar = True
 
     prompt: Annotated[
         list[str] | list[list[int]],
@@ -268,57 +294,25 @@ class CompletionBody(GenerationBody):
         return echo
 
     @property
+    def prompts(self) -> int:
+        return len(self.prompt)
+
+    @property
+    def scored(self) -> bool:
+        return self.logprobs is not None
+
+    @property
+    def written(self) -> int:
+        """Of `best_of` answers only the likeliest are returned."""
+        return self.best_of or self.n or 1
+
+    @property
     def details(self) -> Details | None:
-        """The details requested for each token."""
-        ranked = (self.best_of or 1) > (self.n or 1)
+        ranked = self.written > (self.n or 1)
         if self.logprobs is None and not ranked and not self.wants_provenance:
             return None
         prompt = bool(self.echo) and self.logprobs is not None
         return Details(top=self.logprobs or 0, prompt=prompt)
-
-
-class TextPart(Lenient):
-    """A part of a message's content."""
-
-    type: Literal["text", "input_text", "output_text"]
-    text: str
-
-
-class ChatMessage(Lenient):
-    """One turn. `developer` is the newer name of `system`."""
-
-    AT: ClassVar = "messages[]."
-    SPELLINGS: ClassVar = {"reasoning": "reasoning_content", "thinking": "reasoning_content"}
-    NOTHING: ClassVar = frozenset({"id", "cache_control", "status", "phase"})
-
-    role: Literal["system", "developer", "user", "assistant", "tool"]
-    tool_calls: Annotated[list[CallBody] | None, Field(max_length=MAX_TOOLS), OfAnAssistant] = None
-    tool_call_id: Str | None = None
-    content: Annotated[
-        Annotated[Str, BeforeValidator(text_of_parts, json_schema_input_type=str | list[TextPart])]
-        | None,
-        Field(validate_default=True),
-    ] = None
-    name: Str | None = None
-    reasoning_content: Str | None = None
-    refusal: Annotated[Any, neutral()] = None
-    audio: Annotated[Any, neutral()] = None
-    annotations: Annotated[Any, neutral([])] = None
-    function_call: Annotated[Any, neutral()] = None
-
-    @field_validator("tool_call_id")
-    @classmethod
-    def _of_a_tool(cls, call: str | None, info: ValidationInfo) -> str | None:
-        if call is not None and info.data.get("role") != "tool":
-            raise invalid("only a tool answers a call")
-        return call
-
-    @field_validator("content")
-    @classmethod
-    def _said(cls, content: str | None, info: ValidationInfo) -> str | None:
-        if content is None and not info.data.get("tool_calls"):
-            raise invalid("Input should be a valid string")
-        return content
 
 
 class ChatBody(GenerationBody):
@@ -365,8 +359,15 @@ class ChatBody(GenerationBody):
         return top
 
     @property
+    def limit(self) -> int | None:
+        return self.max_completion_tokens or self.max_tokens
+
+    @property
+    def scored(self) -> bool:
+        return bool(self.logprobs)
+
+    @property
     def details(self) -> Details | None:
-        """The details requested for each token."""
         if not (self.logprobs or self.wants_provenance):
             return None
         return Details(top=self.top_logprobs or 0)
@@ -377,19 +378,6 @@ class ChatBody(GenerationBody):
         if limit is not None and info.data.get("max_tokens") not in (None, limit):
             raise invalid("contradicts max_tokens; send one of them")
         return limit
-
-
-class EmbeddingBody(Lenient):
-    """`POST /v1/embeddings`; the default `model` is the one that embeds."""
-
-    NOTHING: ClassVar = NOTHING
-
-    model: Str | None = None
-    input: Annotated[list[str] | list[list[int]], Field(max_length=MAX_INPUTS), PROMPT]
-    encoding_format: Literal["float", "base64"] | None = None
-    user: str | None = None
-
-    dimensions: Annotated[int, Field(ge=1)] | None = None
 
 
 class TokenizeBody(Lenient):
@@ -427,25 +415,3 @@ class DetokenizeBody(Lenient):
 
     model: Str | None = None
     tokens: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=MAX_TEXT)]
-
-
-T = TypeVar("T")
-
-
-def _made(make: Callable[[T], str], given: T | None) -> Callable[[], str] | None:
-    return None if given is None else partial(make, given)
-
-
-def as_messages(messages: Sequence[ChatMessage]) -> list[Message]:
-    """The turns in the tokenizer's form."""
-    return [
-        Message(
-            "system" if each.role == "developer" else each.role,
-            each.content or "",
-            tuple(call.call() for call in each.tool_calls or ()),
-            each.tool_call_id or "",
-            each.reasoning_content or "",
-            each.name or "",
-        )
-        for each in messages
-    ]

@@ -58,16 +58,17 @@ class ResponseFormat(Lenient):
         return grammar.of_schema(True if schema is None else schema)
 
 
-def held_to(asked: Mapping[str, Callable[[], str] | None]) -> tuple[str, str]:
+def held_to(asked: Mapping[str, tuple[Callable[[Any], str], Any]]) -> tuple[str, str]:
     """The grammar of an answer, empty if there is none, and the parameter that sets it.
 
-    `asked` maps the parameters that may set it, the first being the default, to functions that make
-    the grammar. Raises `InvalidRequestError` if two set one, and for an invalid notation.
+    `asked` are the parameters that may set it, the first being the default: how each is made a
+    grammar, and its value. Raises `InvalidRequestError` if two set one, and for an invalid
+    notation.
     """
     given = []
-    for param, grammar_of in asked.items():
+    for param, (grammar_of, value) in asked.items():
         try:
-            text = "" if grammar_of is None else grammar_of()
+            text = "" if value is None else grammar_of(value)
         except InvalidRequestError as error:
             raise InvalidRequestError(f"{param}: {error.message}", param=param) from error
         if text:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal, Protocol, TypeVar
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from pydantic import Field
 
-from app.api.openai.field_types import JsonObject, Str, invalid, unicode_within
+from app.api.openai.field_types import JsonObject, Str
 from app.api.openai.spellings import Lenient
 from app.generation.events import GenerationRequest
 from dragon.errors import InvalidRequestError
 from dragon.inference.reading import BEGIN, Reading
 from dragon.inference.tokenizer import Message, Tokenizer
-from dragon.inference.tools import Form, Tool, ToolCall
+from dragon.inference.tools import Form, Tool
 
 T = TypeVar("T")
 MAX_TOOLS = 128
@@ -64,52 +63,6 @@ class NamedTool(Lenient):
 
 Tools = Annotated[list[ToolBody], Field(max_length=MAX_TOOLS)]
 ToolChoice = Literal["none", "auto", "required"] | NamedTool
-
-
-class CalledFunction(Lenient):
-    """A function that was called; `arguments` is the text of a JSON object."""
-
-    AT: ClassVar = "messages[].tool_calls[]."
-
-    name: Name
-    arguments: Str
-
-    @field_validator("arguments")
-    @classmethod
-    def _an_object(cls, arguments: str, _: ValidationInfo) -> str:
-        try:
-            whole = json.loads(arguments)
-        except (ValueError, RecursionError):
-            whole = None
-        if not isinstance(whole, dict):
-            raise invalid("the text of a JSON object")
-        unicode_within(whole)
-        return arguments
-
-
-class CallBody(Lenient):
-    """A call in an earlier turn."""
-
-    AT: ClassVar = "messages[].tool_calls[]."
-    NOTHING: ClassVar = frozenset({"index"})
-
-    id: Str
-    type: Literal["function"] = "function"
-    function: CalledFunction
-
-    def call(self) -> ToolCall:
-        """In the form that the model is given."""
-        return ToolCall(self.function.name, self.function.arguments, self.id)
-
-
-def _of_an_assistant(calls: T, info: ValidationInfo) -> T:
-    if calls and info.data.get("role") != "assistant":
-        raise invalid("only an assistant calls")
-    return calls
-
-
-OfAnAssistant = AfterValidator(_of_an_assistant)
-"""Validates a turn's calls, in a field after its role."""
 
 
 class Calling(Protocol):

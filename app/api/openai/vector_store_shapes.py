@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field
 
 from app.api.openai.field_types import Names, Str, Strict, neutral
+from app.api.openai.paging import Page
+from app.api.openai.spellings import Lenient
 
 MAX_QUERY = 8192
+MAX_FILES = 100
+"""The most files of a batch."""
 FileStatus = Literal["in_progress", "completed", "cancelled", "failed"]
 
 
 class FileCounts(BaseModel):
-    """How many files of a store are in each state."""
+    """How many files are in each state."""
 
     in_progress: int = 0
     completed: int = 0
     cancelled: int = 0
     failed: int = 0
     total: int = 0
+
+    @classmethod
+    def of(cls, files: Sequence[StoreFile]) -> FileCounts:
+        """Those of these files."""
+        states = [file.status for file in files]
+        return cls(total=len(states), **{each: states.count(each) for each in set(states)})
 
 
 class VectorStore(BaseModel):
@@ -58,39 +69,12 @@ class StoreFile(BaseModel):
     attributes: dict[str, str] = Field(default_factory=dict)
 
 
-class _Page(BaseModel):
-    object: Literal["list"] = "list"
-    first_id: str | None
-    last_id: str | None
-    has_more: bool
-
-
-class VectorStoreList(_Page):
+class VectorStoreList(Page[VectorStore]):
     """A page of stores."""
 
-    data: list[VectorStore]
 
-
-class StoreFileList(_Page):
+class StoreFileList(Page[StoreFile]):
     """A page of a store's files."""
-
-    data: list[StoreFile]
-
-
-class StoreDeleted(BaseModel):
-    """The reply to the deletion of a store."""
-
-    id: str
-    object: Literal["vector_store.deleted"] = "vector_store.deleted"
-    deleted: Literal[True] = True
-
-
-class StoreFileDeleted(BaseModel):
-    """The reply to the removal of a file from a store."""
-
-    id: str
-    object: Literal["vector_store.file.deleted"] = "vector_store.file.deleted"
-    deleted: Literal[True] = True
 
 
 class StoreBody(Strict):
@@ -110,6 +94,32 @@ class StoreFileBody(Strict):
     file_id: Str
     attributes: Annotated[Any, neutral({})] = None
     chunking_strategy: Annotated[Any, neutral({"type": "auto"})] = None
+
+
+class BatchFile(Lenient):
+    """A file of a batch that lists its files as objects."""
+
+    AT: ClassVar = "files[]."
+
+    file_id: Str
+
+
+class BatchBody(Lenient):
+    """`POST /v1/vector_stores/{id}/file_batches`: ids of files, or files."""
+
+    file_ids: Annotated[list[Str], Field(max_length=MAX_FILES)] = Field(default_factory=list)
+    files: Annotated[list[BatchFile], Field(max_length=MAX_FILES)] = Field(default_factory=list)
+
+
+class FileBatch(BaseModel):
+    """OpenAI's `vector_store.files_batch`."""
+
+    id: str
+    object: Literal["vector_store.files_batch"] = "vector_store.files_batch"
+    created_at: int
+    vector_store_id: str
+    status: Literal["in_progress", "completed"]
+    file_counts: FileCounts
 
 
 class StoreSearchBody(Strict):

@@ -9,23 +9,23 @@ import hashlib
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter
 
 from app.api.openai.openapi import failures
-from app.api.openai.paging import Order, page
+from app.api.openai.paging import Deleted, Paged
 from app.api.openai.vector_store_shapes import (
+    MAX_FILES,
+    BatchBody,
+    FileBatch,
     FileCounts,
     FileStatus,
     FoundPassage,
     FoundText,
     LastError,
     StoreBody,
-    StoreDeleted,
     StoreFile,
     StoreFileBody,
-    StoreFileDeleted,
     StoreFileList,
     StoreSearchBody,
     StoreSearchResult,
@@ -41,7 +41,7 @@ from dragon.errors import InvalidRequestError, NotFoundError
 
 router = APIRouter(prefix="/v1/vector_stores", tags=["files"])
 
-Limit = Annotated[int, Query(ge=1, le=100)]
+_BATCH, _FILE = "vsfb_", "file-"
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,7 @@ class Store:
 
     def object(self) -> VectorStore:
         """In the form that clients read."""
-        states = [_state(document) for document in self.documents]
-        counts = FileCounts(total=len(states), **{each: states.count(each) for each in set(states)})
+        counts = FileCounts.of(self.files())
         created = [document.created_at for document in self.documents] or [self.began]
         return VectorStore(
             id=self.id,
@@ -109,39 +108,37 @@ async def create_store(body: StoreBody, state: State) -> VectorStore:
     await _require_free(body.file_ids, name, "file_ids", state)
     name = await state.conversations.projects.put(name, "")
     await state.documents.move(body.file_ids, name)
-    return (await store_of(_id_of(name), state)).object()
+    return (await _store_of(_id_of(name), state)).object()
 
 
 @router.get("")
-async def list_stores(
-    state: State, limit: Limit = 20, after: str | None = None, order: Order = "desc"
-) -> VectorStoreList:
+async def list_stores(state: State, paging: Paged) -> VectorStoreList:
     """The named collections, newest first unless `order` is `asc`."""
     stores = [store.object() for store in await _stores(state)]
     stores.sort(key=lambda store: (-store.created_at, store.name))
-    return VectorStoreList(**page(stores, limit, after, order))
+    return VectorStoreList.of(stores, paging)
 
 
 @router.get("/{store_id}", responses=failures(404))
 async def get_store(store_id: str, state: State) -> VectorStore:
     """One store."""
-    return (await store_of(store_id, state)).object()
+    return (await _store_of(store_id, state)).object()
 
 
 @router.delete("/{store_id}", responses=failures(404))
-async def delete_store(store_id: str, state: State) -> StoreDeleted:
+async def delete_store(store_id: str, state: State) -> Deleted:
     """Delete a collection; its files stay, in none."""
-    store = await store_of(store_id, state)
+    store = await _store_of(store_id, state)
     await state.documents.move([each.id for each in store.documents], "")
     await state.conversations.projects.delete(store.name)
-    return StoreDeleted(id=store_id)
+    return Deleted(id=store_id, object="vector_store.deleted")
 
 
 @router.post("/{store_id}/files", responses=failures(404))
 async def add_file(store_id: str, body: StoreFileBody, state: State) -> StoreFile:
     """Put a file into a store."""
-    store = await store_of(store_id, state)
-    await put([body.file_id], store, "file_id", state)
+    store = await _store_of(store_id, state)
+    await _put([body.file_id], store, "file_id", state)
     return store.file(await state.documents.get(body.file_id))
 
 
@@ -149,37 +146,34 @@ async def add_file(store_id: str, body: StoreFileBody, state: State) -> StoreFil
 async def list_store_files(
     store_id: str,
     state: State,
-    limit: Limit = 20,
-    after: str | None = None,
-    order: Order = "desc",
+    paging: Paged,
     filter: FileStatus | None = None,  # noqa: A002 - OpenAI's name
 ) -> StoreFileList:
     """The files of a store, newest first unless `order` is `asc`."""
-    files = (await store_of(store_id, state)).files()
-    wanted = [file for file in files if filter in (None, file.status)]
-    return StoreFileList(**page(wanted, limit, after, order))
+    files = (await _store_of(store_id, state)).files()
+    return StoreFileList.of([file for file in files if filter in (None, file.status)], paging)
 
 
 @router.get("/{store_id}/files/{file_id}", responses=failures(404))
 async def get_store_file(store_id: str, file_id: str, state: State) -> StoreFile:
     """One file of a store."""
-    store = await store_of(store_id, state)
+    store = await _store_of(store_id, state)
     return store.file(store.one(file_id))
 
 
 @router.delete("/{store_id}/files/{file_id}", responses=failures(404))
-async def remove_file(store_id: str, file_id: str, state: State) -> StoreFileDeleted:
+async def remove_file(store_id: str, file_id: str, state: State) -> Deleted:
     """Take a file out of a store; the file stays, in no collection."""
-    (await store_of(store_id, state)).one(file_id)
+    (await _store_of(store_id, state)).one(file_id)
     document = await state.documents.own(file_id)
     await state.documents.move([document.id], "")
-    return StoreFileDeleted(id=file_id)
+    return Deleted(id=file_id, object="vector_store.file.deleted")
 
 
 @router.post("/{store_id}/search", responses=failures(404))
 async def search_store(store_id: str, body: StoreSearchBody, state: State) -> StoreSearchResult:
     """The passages of a store's files that best fit a query, or any of several."""
-    store = await store_of(store_id, state)
+    store = await _store_of(store_id, state)
     found: dict[tuple[str, int], DocumentHit] = {}
     for query in body.query if store.documents else ():
         scope = Scope(collections=[store.name])
@@ -202,7 +196,64 @@ async def search_store(store_id: str, body: StoreSearchBody, state: State) -> St
     )
 
 
-async def put(file_ids: Sequence[str], store: Store, param: str, state: AppState) -> None:
+@router.post("/{store_id}/file_batches", responses=failures(404))
+async def create_batch(store_id: str, body: BatchBody, state: State) -> FileBatch:
+    """Put several files into a store. A batch is not stored: its id lists its files."""
+    wanted = list(dict.fromkeys([*body.file_ids, *(file.file_id for file in body.files)]))
+    await _put(wanted, await _store_of(store_id, state), "file_ids", state)
+    return _batch(await _store_of(store_id, state), wanted)
+
+
+@router.get("/{store_id}/file_batches/{batch_id}", responses=failures(404))
+async def get_batch(store_id: str, batch_id: str, state: State) -> FileBatch:
+    """The progress of a batch's files."""
+    return _batch(await _store_of(store_id, state), _ids(batch_id))
+
+
+@router.post("/{store_id}/file_batches/{batch_id}/cancel", responses=failures(404))
+async def cancel_batch(store_id: str, batch_id: str, state: State) -> FileBatch:
+    """The batch, unchanged: its files were put into the store at once, and stay there."""
+    return await get_batch(store_id, batch_id, state)
+
+
+@router.get("/{store_id}/file_batches/{batch_id}/files", responses=failures(404))
+async def list_batch_files(
+    store_id: str,
+    batch_id: str,
+    state: State,
+    paging: Paged,
+    filter: FileStatus | None = None,  # noqa: A002 - OpenAI's name
+) -> StoreFileList:
+    """The files of a batch, newest first unless `order` is `asc`."""
+    files = _files(await _store_of(store_id, state), _ids(batch_id))
+    return StoreFileList.of([file for file in files if filter in (None, file.status)], paging)
+
+
+def _ids(batch_id: str) -> list[str]:
+    names = batch_id.removeprefix(_BATCH).split(".")
+    if not batch_id.startswith(_BATCH) or len(names) > MAX_FILES:
+        raise NotFoundError(f"There is no batch '{batch_id}' in this vector store.")
+    return [f"{_FILE}{name}" for name in names if name]
+
+
+def _files(store: Store, ids: list[str]) -> list[StoreFile]:
+    """The files that are still in the store."""
+    return [file for file in store.files() if file.id in ids]
+
+
+def _batch(store: Store, ids: list[str]) -> FileBatch:
+    files = _files(store, ids)
+    counts = FileCounts.of(files)
+    return FileBatch(
+        id=_BATCH + ".".join(each.removeprefix(_FILE) for each in ids),
+        created_at=max((file.created_at for file in files), default=store.began),
+        vector_store_id=store.id,
+        status="in_progress" if counts.in_progress else "completed",
+        file_counts=counts,
+    )
+
+
+async def _put(file_ids: Sequence[str], store: Store, param: str, state: AppState) -> None:
     """Put files into a store. Raises `InvalidRequestError` if one is in another."""
     await _require_free(file_ids, store.name, param, state)
     await state.documents.move(file_ids, store.name)
@@ -243,7 +294,7 @@ async def _stores(state: AppState) -> list[Store]:
     return [Store(each.name, documents.get(each.name, []), state.started) for each in projects]
 
 
-async def store_of(store_id: str, state: AppState) -> Store:
+async def _store_of(store_id: str, state: AppState) -> Store:
     for store in await _stores(state):
         if store.id == store_id:
             return store

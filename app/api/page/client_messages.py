@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter
 
 from app.api.openai.field_types import Str
-from app.api.openai.schemas import ChatMessage
+from app.api.openai.turns import ChatMessage
 from app.api.page.parameters import Params
 from app.documents.uploads import MAX_COLLECTION_CHARACTERS
 

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.openai.field_types import Limit, Names, Seed, Temperature
-from app.api.parameters import generation_requests, seed_or_new
+from app.api.parameters import request_for, seed_or_new
 from app.container import AppState
 from app.generation.cloud_view import NOTHING
 from app.generation.events import Details, GenerationRequest
@@ -51,16 +51,12 @@ def request_of(state: AppState, prompt: Prompt, params: Params) -> GenerationReq
         temperature=usual if params.temperature is None else params.temperature,
         seed=seed_or_new(params.seed),
     )
-    (request,) = generation_requests(
-        [prompt],
-        sampling,
-        params,
-        state.settings,
-        mode,
+    return replace(
+        request_for(prompt, sampling, params, state.settings),
+        mode=mode,
         max_tokens=params.max_tokens,
         details=Details() if params.provenance else None,
     )
-    return request
 
 
 async def branch_request(

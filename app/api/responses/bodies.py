@@ -5,24 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
 from app.api.openai.field_types import (
     Limit,
     Str,
+    Strict,
     Temperature,
     Top,
     TopP,
     invalid,
     neutral,
 )
-from app.api.openai.schemas import (
-    MAX_TURNS,
-    ChatBody,
-    ChatMessage,
-    DragonOptions,
-    StreamOptions,
-)
+from app.api.openai.schemas import ChatBody, DragonOptions, StreamOptions
 from app.api.openai.spellings import NOTHING, Lenient
 from app.api.openai.structured import JsonSchema, ResponseFormat
 from app.api.openai.tools import (
@@ -33,10 +28,95 @@ from app.api.openai.tools import (
     ToolBody,
     ToolChoice,
 )
-from app.api.responses.items import Item, listed, turns_of
+from app.api.openai.turns import MAX_TURNS, CallBody, CalledFunction, ChatMessage, Text
 from dragon.errors import InvalidRequestError
 
+# Items that a client sends back have ids and states.
+_SENT_BACK = ConfigDict(extra="ignore")
 RESULTS, LOGPROBS = "file_search_call.results", "message.output_text.logprobs"
+
+
+class MessageItem(Strict):
+    """What was said."""
+
+    model_config = _SENT_BACK
+
+    type: Literal["message"] = "message"
+    role: Literal["system", "developer", "user", "assistant"]
+    content: Text
+
+    def turn(self) -> ChatMessage:
+        """Its turn of a chat."""
+        return ChatMessage(role=self.role, content=self.content)
+
+
+class FunctionCallItem(CalledFunction):
+    """A call that the model made."""
+
+    model_config = _SENT_BACK
+
+    type: Literal["function_call"]
+    call_id: Str
+
+    def turn(self) -> ChatMessage:
+        """Its turn of a chat."""
+        function = CalledFunction(name=self.name, arguments=self.arguments)
+        return ChatMessage(
+            role="assistant", tool_calls=[CallBody(id=self.call_id, function=function)]
+        )
+
+
+class FunctionOutputItem(Strict):
+    """What a function returned."""
+
+    model_config = _SENT_BACK
+
+    type: Literal["function_call_output"]
+    call_id: Str
+    output: Text
+
+    def turn(self) -> ChatMessage:
+        """Its turn of a chat."""
+        return ChatMessage(role="tool", tool_call_id=self.call_id, content=self.output)
+
+
+class SkippedItem(Strict):
+    """What is no turn: earlier reasoning, or a search, which is repeated for every response."""
+
+    model_config = _SENT_BACK
+
+    type: Literal["reasoning", "file_search_call"]
+
+    def turn(self) -> None:
+        """None."""
+
+
+Item = Annotated[
+    MessageItem | FunctionCallItem | FunctionOutputItem | SkippedItem, Field(discriminator="type")
+]
+
+
+def _listed(given: Any) -> Any:
+    """A text as one message, and items without a type as messages."""
+    if isinstance(given, str):
+        return [{"type": "message", "role": "user", "content": given}]
+    if not isinstance(given, list):
+        raise invalid("must be a string or a list of items")
+    return [{"type": "message", **item} if isinstance(item, dict) else item for item in given]
+
+
+def _turns_of(items: Sequence[Item]) -> list[ChatMessage]:
+    """The turns of items: calls belong to the assistant's turn before them."""
+    turns: list[ChatMessage] = []
+    for item in items:
+        if (turn := item.turn()) is None:
+            continue
+        if turn.tool_calls and turns and turns[-1].role == "assistant":
+            calls = [*(turns[-1].tool_calls or ()), *turn.tool_calls]
+            turns[-1] = turns[-1].model_copy(update={"tool_calls": calls})
+        else:
+            turns.append(turn)
+    return turns
 
 
 class FileSearch(Lenient):
@@ -72,29 +152,24 @@ class ChosenSearch(Lenient):
     type: Literal["file_search"]
 
 
-class PlainFormat(Lenient):
-    """Text, or any JSON object."""
+class TextFormat(JsonSchema):
+    """Text, any JSON object, or JSON described by a schema."""
 
-    type: Literal["text", "json_object"]
-
-
-class SchemaFormat(JsonSchema):
-    """JSON described by a schema."""
-
-    type: Literal["json_schema"]
+    type: Literal["text", "json_object", "json_schema"]
 
 
 class TextOptions(Lenient):
     """What the text is held to."""
 
-    format: Annotated[PlainFormat | SchemaFormat, Field(discriminator="type")] | None = None
+    format: TextFormat | None = None
 
     def response_format(self) -> ResponseFormat | None:
         """In the form of a chat."""
-        if self.format is None:
+        if (given := self.format) is None:
             return None
-        schema = self.format if isinstance(self.format, SchemaFormat) else None
-        return ResponseFormat(type=self.format.type, json_schema=schema)
+        schema = given if given.type == "json_schema" else None
+        asked = {"type": given.type, "json_schema": schema, "schema": given.schema_}
+        return ResponseFormat.model_validate(asked)
 
 
 class ReasoningOptions(Lenient):
@@ -106,7 +181,7 @@ class ReasoningOptions(Lenient):
     effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
 
 
-class _Chat(ChatBody):
+class ResponseChat(ChatBody):
     FORMAT: ClassVar = "text.format"
 
 
@@ -120,7 +195,7 @@ class ResponseBody(Lenient):
     input: Annotated[
         list[Item],
         Field(min_length=1, max_length=MAX_TURNS),
-        BeforeValidator(listed, json_schema_input_type=str | list[Item]),
+        BeforeValidator(_listed, json_schema_input_type=str | list[Item]),
     ]
     instructions: Str | None = None
     previous_response_id: Str | None = None
@@ -185,7 +260,7 @@ class ResponseBody(Lenient):
     @property
     def turns(self) -> list[ChatMessage]:
         """The input as the turns of a chat."""
-        return turns_of(self.input)
+        return _turns_of(self.input)
 
     def as_chat(
         self, history: Sequence[ChatMessage], limits: Mapping[str, tuple[str, ...]]
@@ -221,7 +296,7 @@ class ResponseBody(Lenient):
             "truncation": self.truncation,
             "dragon": self._options(limits),
         }
-        return _Chat.model_validate(fields)
+        return ResponseChat.model_validate(fields)
 
     def _choice(self) -> ToolChoice | None:
         """Which function to call; a search is no function, and happens in any case."""

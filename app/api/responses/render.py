@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from pydantic import BaseModel
-
-from app.api.openai.logprobs import TokenLogprob
+from app.api.openai import dragon_fields
+from app.api.openai.delivery import Choice
+from app.api.openai.logprobs import TokenLogprob, chat_logprobs
 from app.api.openai.sse import named
+from app.api.responses.bodies import ResponseBody
 from app.api.responses.shapes import (
     FileCitation,
     FileSearchCall,
+    FoundFile,
     FunctionCall,
     Incomplete,
     Output,
@@ -24,15 +26,16 @@ from app.api.responses.shapes import (
     ResponseError,
     ResponseObject,
     ResponseUsage,
-    SearchResult,
     Status,
 )
-from app.generation.events import Event, SourcesFound, TextDelta
+from app.generation.events import Event, Source, SourcesFound, TextDelta
+from app.problems import Problem
 from dragon.inference.reading import PLAIN, AnswerReader, Reading, Said, read
+from dragon.inference.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
-class View:
+class ResponseView:
     """A response as it stands: what was asked, and the answer so far.
 
     `asked` has the fields of the object that the request sets; `query` is None if the search is not
@@ -99,7 +102,7 @@ class View:
         if self.query is None:
             return None
         found = [
-            SearchResult(
+            FoundFile(
                 file_id=source["id"],
                 filename=source["title"],
                 score=source["score"],
@@ -158,14 +161,20 @@ class View:
         )
 
 
-class StreamRenderer:
-    """The events of a response's stream, in OpenAI's order; each is numbered.
+class ResponseRenderer:
+    """One response, at once or as the events of a stream in OpenAI's order, which are numbered.
 
-    Calls come after all text, complete, as the model wrote them.
+    `view` is it before anything is written. Calls come after all text, complete, as the model wrote
+    them.
     """
 
-    def __init__(self, view: View) -> None:
+    def __init__(
+        self, body: ResponseBody, choice: Choice, view: ResponseView, tokenizer: Tokenizer
+    ) -> None:
+        self._body = body
+        self._choice = choice
         self._view = view
+        self._tokenizer = tokenizer
         self._reader = AnswerReader(view.reading)
         self._number = 0
         self._places = 0  # items begun so far
@@ -175,26 +184,29 @@ class StreamRenderer:
         self._thinks = False
         self._thoughts = ""
 
+    def whole(self) -> bytes:
+        """A finished answer."""
+        return self._finished(self._ended()).model_dump_json().encode()
+
     def begin(self) -> Iterator[bytes]:
         """The first events."""
         for kind in ("created", "in_progress"):
             yield self._event(f"response.{kind}", response=self._view.object())
 
-    def take(self, event: Event) -> Iterator[bytes]:
-        """The events for an event of the answer; its end is for `end`."""
+    def take(self, _: int, event: Event) -> Iterator[bytes]:
+        """The events for an event of the answer."""
         match event:
             case SourcesFound(sources=sources) if not self._searched:
-                own = [vars(source) for source in sources if source.side == "private"]
-                self._view = replace(self._view, sources=own)
+                self._view = replace(self._view, sources=_own(sources))
                 yield from self._search()
             case TextDelta(text=text):
                 said = self._reader.push(text)
                 yield from self._think(said.reasoning)
                 yield from self._say(said.text)
 
-    def end(self, view: View, dragon: BaseModel | None = None) -> Iterator[bytes]:
+    def end(self) -> Iterator[bytes]:
         """The last events of an answer that was finished."""
-        self._view = view
+        self._view = view = self._ended()
         yield from self._search()
         yield from self._think(self._reader.finish().reasoning)
         yield from self._thought()
@@ -202,13 +214,30 @@ class StreamRenderer:
             yield from self._close(view)
         for call in view.calls:
             yield from self._call(call)
-        whole = view.object().model_copy(update={"dragon": dragon})
-        yield self._event(f"response.{view.status}", response=whole)
+        yield self._event(f"response.{view.status}", response=self._finished(view))
 
-    def fail(self, message: str) -> Iterator[bytes]:
+    def failed(self, found: Problem) -> bytes:
         """The last event of an answer that failed."""
-        failed = replace(self._view, status="failed", problem=message)
-        yield self._event("response.failed", response=failed.object())
+        failed = replace(self._view, status="failed", problem=found.message)
+        return self._event("response.failed", response=failed.object())
+
+    def _ended(self) -> ResponseView:
+        answer = self._choice.answer
+        logprobs = chat_logprobs(answer.details, self._tokenizer).content
+        return replace(
+            self._view,
+            status="completed" if answer.end.reason == "stop" else "incomplete",
+            written=answer.text,
+            sources=_own(answer.sources),
+            logprobs=logprobs if self._body.wants_logprobs else (),
+            usage=(answer.end.prompt_tokens, answer.end.completion_tokens),
+        )
+
+    def _finished(self, view: ResponseView) -> ResponseObject:
+        """The whole response, with the answer's origin if requested."""
+        own = self._body.dragon
+        dragon = own and dragon_fields.reply([self._choice], provenance=own.provenance)
+        return view.object().model_copy(update={"dragon": dragon})
 
     def _search(self) -> Iterator[bytes]:
         if self._searched:
@@ -260,7 +289,7 @@ class StreamRenderer:
         yield self._begun(message)
         yield self._part("response.content_part.added", part=OutputText(text="", annotations=[]))
 
-    def _close(self, view: View) -> Iterator[bytes]:
+    def _close(self, view: ResponseView) -> Iterator[bytes]:
         yield from self._say(view.text[self._said :])
         yield from self._open()
         part = view.part()
@@ -297,3 +326,7 @@ class StreamRenderer:
     def _event(self, kind: str, **fields: Any) -> bytes:
         number, self._number = self._number, self._number + 1
         return named(kind, sequence_number=number, **fields)
+
+
+def _own(sources: Sequence[Source]) -> list[dict[str, Any]]:
+    return [vars(source) for source in sources if source.side == "private"]

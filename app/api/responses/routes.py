@@ -4,32 +4,25 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import AsyncGenerator
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from app.api.openai import dragon_fields
-from app.api.openai.choices import Choice, choices_of
-from app.api.openai.delivery import Events, as_stream, at_once, begun
-from app.api.openai.logprobs import chat_logprobs
+from app.api.openai.delivery import begun, choice_of, respond
 from app.api.openai.models import require_model
 from app.api.openai.openapi import failures
-from app.api.openai.paging import Order, page
+from app.api.openai.paging import Deleted, Paged
 from app.api.openai.parameters import chat_requests
-from app.api.openai.responses import DragonReply
 from app.api.openai.tools import reading_of
 from app.api.openai.vector_stores import limits
 from app.api.responses import stored
 from app.api.responses.bodies import ResponseBody
-from app.api.responses.render import StreamRenderer, View
-from app.api.responses.shapes import InputItems, ResponseDeleted, ResponseObject
-from app.container import AppState, State
-from app.generation.events import Finished, GenerationRequest
-from app.problems import reported
+from app.api.responses.render import ResponseRenderer, ResponseView
+from app.api.responses.shapes import InputItems, ResponseObject
+from app.container import State
+from app.generation.events import GenerationRequest
 from dragon.inference.reading import Reading
 
 router = APIRouter(prefix="/v1/responses", tags=["responses"])
@@ -40,64 +33,31 @@ _EVENTS = {
 }
 
 
-@dataclass(frozen=True)
-class Call:
-    """One request: its body, its answer, and its response before anything is written."""
-
-    body: ResponseBody
-    choice: Choice
-    asked: View
-    state: AppState
-
-    def view(self) -> View:
-        """The response of a finished answer."""
-        answer = self.choice.answer
-        end, tokenizer = answer.end, self.state.generation.tokenizer
-        logprobs = chat_logprobs(answer.details, tokenizer).content
-        return replace(
-            self.asked,
-            status="completed" if end.reason == "stop" else "incomplete",
-            written=answer.text,
-            sources=[vars(source) for source in answer.sources if source.side == "private"],
-            logprobs=logprobs if self.body.wants_logprobs else (),
-            usage=(end.prompt_tokens, end.completion_tokens),
-        )
-
-    def dragon(self) -> DragonReply | None:
-        """How the answer came about, if requested."""
-        if (own := self.body.dragon) is None:
-            return None
-        return dragon_fields.reply([self.choice], provenance=own.provenance)
-
-
 @router.post("", response_model=ResponseObject, responses={200: _EVENTS, **failures(404, 502, 503)})
 async def create_response(http: Request, body: ResponseBody, state: State) -> Response:
     """Answer an input, at once or as a stream; stored unless `store` is false."""
-    model = require_model(body.model, state.generation.model_name)
+    require_model(body.model, state.generation.model_name)
     last, past = None, []
     if body.previous_response_id is not None:
         last = await stored.found(state.conversations, body.previous_response_id)
         past = await stored.history(state.conversations, last)
     stores = [] if body.search is None else body.search.vector_store_ids
     chat = body.as_chat(past, await limits(stores, state))
-    requests = await chat_requests(chat, state)
-    (choice,) = choices_of(requests, 1)
-    reading = reading_of(chat, requests[0], state.generation.tokenizer)
-    asked = _asked(body, model, requests[0], reading)
-    events = begun(state, [choice.answer], body.user)
+    (request,) = await chat_requests(chat, state)
+    choice, tokenizer = choice_of(request), state.generation.tokenizer
+    view = _asked(body, request, state.generation.model_name, reading_of(chat, request, tokenizer))
+    events = begun(state, [choice], body.user)
     if body.store is not False:
         conversation = None if last is None else last.conversation_id
         parent = None if last is None else last.id
-        question = stored.question_of(body.turns, requests[0].query)
+        question = stored.question_of(body.turns, request.query)
         _, _, message = await state.conversations.ask(
-            conversation, parent, question, private=requests[0].private
+            conversation, parent, question, private=request.private
         )
-        asked = replace(asked, key=stored.key_of(message), created_at=message.created_at)
-        events = stored.kept(events, state.conversations, message, choice.answer, asked, body.turns)
-    call = Call(body, choice, asked, state)
-    if body.stream:
-        return await as_stream(http, events, partial(_frames, call))
-    return await at_once(http, events, partial(_whole, call))
+        view = replace(view, key=stored.key_of(message), created_at=message.created_at)
+        events = stored.kept(events, state.conversations, message, choice.answer, view, body.turns)
+    renderer = ResponseRenderer(body, choice, view, tokenizer)
+    return await respond(http, events, renderer, stream=bool(body.stream))
 
 
 @router.get("/{response_id}", responses=failures(404))
@@ -107,29 +67,25 @@ async def get_response(response_id: str, state: State) -> ResponseObject:
 
 
 @router.get("/{response_id}/input_items", responses=failures(404))
-async def list_input_items(
-    response_id: str,
-    state: State,
-    limit: Annotated[int, Query(ge=1, le=100)] = 20,
-    after: str | None = None,
-    order: Order = "desc",
-) -> InputItems:
+async def list_input_items(response_id: str, state: State, paging: Paged) -> InputItems:
     """The input of a stored response, newest first unless `order` is `asc`."""
     items = await stored.input_items(state.conversations, response_id)
-    return InputItems(**page(items[::-1], limit, after, order))
+    return InputItems.of(items[::-1], paging)
 
 
 @router.delete("/{response_id}", responses=failures(404))
-async def delete_response(response_id: str, state: State) -> ResponseDeleted:
+async def delete_response(response_id: str, state: State) -> Deleted:
     """Delete a response and those that follow it."""
     message = await stored.found(state.conversations, response_id)
     await state.conversations.delete_turn(message.id)
-    return ResponseDeleted(id=response_id)
+    return Deleted(id=response_id, object="response")
 
 
-def _asked(body: ResponseBody, model: str, request: GenerationRequest, reading: Reading) -> View:
+def _asked(
+    body: ResponseBody, request: GenerationRequest, model: str, reading: Reading
+) -> ResponseView:
     """The response before anything is written; it has a temporary key until it is stored."""
-    return View(
+    return ResponseView(
         key=secrets.token_hex(12),
         created_at=int(time.time()),
         asked={
@@ -154,25 +110,3 @@ def _given(body: ResponseBody) -> dict[str, Any]:
     """The parameters that were sent, as they were."""
     names = {"tool_choice", "parallel_tool_calls", "text", "truncation"}
     return body.model_dump(include=names, exclude_none=True, by_alias=True)
-
-
-def _whole(call: Call) -> bytes:
-    whole = call.view().object().model_copy(update={"dragon": call.dragon()})
-    return whole.model_dump_json().encode()
-
-
-async def _frames(call: Call, events: Events) -> AsyncGenerator[bytes, None]:
-    renderer = StreamRenderer(call.asked)
-    for frame in renderer.begin():
-        yield frame
-    try:
-        async for _, event in events:
-            made = renderer.take(event)
-            if isinstance(event, Finished):
-                made = renderer.end(call.view(), call.dragon())
-            for frame in made:
-                yield frame
-    except Exception as error:
-        found = reported(error, "an answer in mid-stream")
-        for frame in renderer.fail(found.message):
-            yield frame

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
+from app.api.openai.field_types import UNSENT
 from app.api.openai.logprobs import TokenLogprob
+from app.api.openai.paging import Page
 from app.api.openai.responses import DragonReply
 
 Status = Literal["in_progress", "completed", "incomplete", "failed", "cancelled"]
-
-
-def _is_none(value: object) -> bool:
-    return value is None
 
 
 class FileCitation(BaseModel):
@@ -55,7 +53,7 @@ class FunctionCall(BaseModel):
     arguments: str
 
 
-class SearchResult(BaseModel):
+class FoundFile(BaseModel):
     """A passage that was found."""
 
     file_id: str
@@ -72,7 +70,7 @@ class FileSearchCall(BaseModel):
     type: Literal["file_search_call"] = "file_search_call"
     status: Literal["in_progress", "searching", "completed"]
     queries: list[str]
-    results: list[SearchResult] | None = None
+    results: list[FoundFile] | None = None
 
 
 class ReasoningText(BaseModel):
@@ -155,7 +153,7 @@ class ResponseObject(BaseModel):
     truncation: Literal["auto", "disabled"] = "disabled"
     usage: ResponseUsage | None = None
     metadata: dict[str, str]
-    dragon: DragonReply | None = Field(default=None, exclude_if=_is_none)
+    dragon: Annotated[DragonReply | None, UNSENT] = None
 
 
 class InputItem(BaseModel):
@@ -164,27 +162,13 @@ class InputItem(BaseModel):
     id: str
     type: Literal["message", "function_call", "function_call_output"]
     status: Literal["completed"] = "completed"
-    role: str | None = Field(default=None, exclude_if=_is_none)
-    content: list[dict[str, Any]] | None = Field(default=None, exclude_if=_is_none)
-    call_id: str | None = Field(default=None, exclude_if=_is_none)
-    name: str | None = Field(default=None, exclude_if=_is_none)
-    arguments: str | None = Field(default=None, exclude_if=_is_none)
-    output: str | None = Field(default=None, exclude_if=_is_none)
+    role: Annotated[str | None, UNSENT] = None
+    content: Annotated[list[dict[str, Any]] | None, UNSENT] = None
+    call_id: Annotated[str | None, UNSENT] = None
+    name: Annotated[str | None, UNSENT] = None
+    arguments: Annotated[str | None, UNSENT] = None
+    output: Annotated[str | None, UNSENT] = None
 
 
-class InputItems(BaseModel):
+class InputItems(Page[InputItem]):
     """A page of input items."""
-
-    object: Literal["list"] = "list"
-    data: list[InputItem]
-    first_id: str | None
-    last_id: str | None
-    has_more: bool
-
-
-class ResponseDeleted(BaseModel):
-    """The reply to a deletion."""
-
-    id: str
-    object: Literal["response"] = "response"
-    deleted: Literal[True] = True

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import asdict
 from typing import Any
 
 from app.api.openai.delivery import Events
-from app.api.openai.schemas import ChatMessage
-from app.api.openai.tools import CallBody, CalledFunction
-from app.api.responses.render import View
+from app.api.openai.turns import CallBody, CalledFunction, ChatMessage
+from app.api.responses.render import ResponseView
 from app.api.responses.shapes import InputItem, Status
 from app.cancellation import to_the_end
 from app.conversations.record import Before, Ending, Written
@@ -70,42 +69,28 @@ async def input_items(store: ConversationStore, response_id: str) -> list[InputI
         *_, asked, _ = await store.path(message.id)
         kept = [{"role": "user", "content": asked.text}]
     key = key_of(message)
-    items: list[InputItem] = []
-    for turn in (ChatMessage.model_validate(each) for each in kept):
-        if turn.role == "tool":
-            items.append(
-                InputItem(
-                    id=f"fco_{key}_{len(items)}",
-                    type="function_call_output",
-                    call_id=turn.tool_call_id,
-                    output=turn.content,
-                )
-            )
-        elif turn.content is not None:
-            part = "output_text" if turn.role == "assistant" else "input_text"
-            items.append(
-                InputItem(
-                    id=f"msg_{key}_{len(items)}",
-                    type="message",
-                    role=turn.role,
-                    content=[{"type": part, "text": turn.content}],
-                )
-            )
-        for call in turn.tool_calls or ():
-            called = call.function
-            items.append(
-                InputItem(
-                    id=f"fc_{key}_{len(items)}",
-                    type="function_call",
-                    call_id=call.id,
-                    name=called.name,
-                    arguments=called.arguments,
-                )
-            )
-    return items
+    items = (item for turn in kept for item in _items(ChatMessage.model_validate(turn)))
+    return [
+        InputItem(id=f"{prefix}_{key}_{number}", **fields)
+        for number, (prefix, fields) in enumerate(items)
+    ]
 
 
-def _answer(said: View) -> ChatMessage:
+def _items(turn: ChatMessage) -> Iterator[tuple[str, dict[str, Any]]]:
+    """A turn as items: what their ids begin with, and their fields."""
+    if turn.role == "tool":
+        result = {"type": "function_call_output", "call_id": turn.tool_call_id}
+        yield "fco", result | {"output": turn.content}
+    elif turn.content is not None:
+        part = "output_text" if turn.role == "assistant" else "input_text"
+        content = [{"type": part, "text": turn.content}]
+        yield "msg", {"type": "message", "role": turn.role, "content": content}
+    for call in turn.tool_calls or ():
+        named = call.function.model_dump(include={"name", "arguments"})
+        yield "fc", {"type": "function_call", "call_id": call.id, **named}
+
+
+def _answer(said: ResponseView) -> ChatMessage:
     """A response as a turn. A model's calls may have any name, and are not validated again."""
     calls = [
         CallBody.model_construct(
@@ -125,13 +110,13 @@ def question_of(turns: Sequence[ChatMessage], query: str) -> str:
     return next((text for text in said if text), query)
 
 
-def view(message: Message) -> View:
+def view(message: Message) -> ResponseView:
     """A stored response. What was found in a document deleted since is left out."""
     record = message.record
     kept, usage = record["response"], record.get("done", {}).get("usage")
     own = [source for source in record.get("sources", []) if source["side"] == "private"]
     cut_short = record.get("done", {}).get("finish_reason") == "length"
-    return View(
+    return ResponseView(
         key=key_of(message),
         created_at=message.created_at,
         asked=kept["asked"],
@@ -155,7 +140,7 @@ async def kept(
     store: ConversationStore,
     message: Message,
     answer: AnswerState,
-    asked: View,
+    asked: ResponseView,
     turns: Sequence[ChatMessage],
 ) -> AsyncGenerator[tuple[int, Event], None]:
     """The events of an answer, which is stored before its last one, or when they end.

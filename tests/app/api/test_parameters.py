@@ -28,8 +28,8 @@ def same(one: GenerationRequest, other: GenerationRequest) -> bool:
 
 
 def rest(state: AppState, **more: object) -> GenerationRequest:
-    body = ChatBody.model_validate(CHAT | more)
-    (request,) = requests_of(body, [PROMPT], 9, state, raw=False, details=body.details)
+    body = ChatBody.model_validate({**CHAT, "max_tokens": 9} | more)
+    (request,) = requests_of(body, [PROMPT], state)
     return request
 
 
@@ -83,8 +83,10 @@ def test_a_prompt_is_cut_to_its_last_tokens(state: AppState, tokenizer: Tokenize
     prompt = Prompt(tuple(range(100)), "Where is it?", shown=tuple(range(50)))
 
     def cut(tokens: int, limit: int) -> GenerationRequest:
-        body = ChatBody.model_validate(CHAT | {"truncate_prompt_tokens": tokens})
-        (request,) = requests_of(body, [prompt], limit, state, raw=False, details=None)
+        body = ChatBody.model_validate(
+            CHAT | {"truncate_prompt_tokens": tokens, "max_tokens": limit}
+        )
+        (request,) = requests_of(body, [prompt], state)
         return request
 
     assert cut(before + 3, 9).conversation == (97, 98, 99)
@@ -106,7 +108,7 @@ def test_defaults(state: AppState, mode: str, usual: float) -> None:
 
 def test_each_choice_has_a_stream_and_one_scores_the_prompt(state: AppState) -> None:
     body = CompletionBody(model="m", prompt="x", n=2, echo=True, logprobs=1, seed=7)
-    requests = requests_of(body, [PROMPT] * 2, 4, state, raw=True, details=body.details)
+    requests = requests_of(body, [PROMPT] * 2, state)
     assert [request.sampling.stream for request in requests] == [0, 1, 2, 3]
     scored = [request.details is not None and request.details.prompt for request in requests]
     assert scored == [True, False, True, False]

@@ -1,6 +1,6 @@
 """Anthropic's Messages API: what its clients send, the replies and streams that they read.
 
-Covers `app.api.anthropic.bodies` and `app.api.anthropic.renderer`.
+Covers `app.api.anthropic.bodies`.
 """
 
 from __future__ import annotations

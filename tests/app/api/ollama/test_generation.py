@@ -1,6 +1,6 @@
 """Ollama's own client, against the service: chats, prompts, streams, models, embeddings.
 
-Covers `app.api.ollama.bodies`, `app.api.ollama.models` and `app.api.ollama.renderers`.
+Covers `app.api.ollama.bodies` and `app.api.ollama.models`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The bytes of a stream, as OpenAI sends them.
 
-Covers `app.api.openai.delivery` and `app.api.openai.respond`.
+Covers `app.api.openai.delivery`.
 """
 
 from __future__ import annotations

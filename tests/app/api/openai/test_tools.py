@@ -1,4 +1,7 @@
-"""Tools as the stock client sends them, and calls as it reads them, of models of either form."""
+"""Tools as the stock client sends them, and calls as it reads them, of models of either form.
+
+Covers `app.api.openai.turns`.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Vector stores by the stock client, over real documents.
 
-Covers `app.api.openai.file_batches`, `app.api.openai.paging`,
-`app.api.openai.vector_store_shapes`.
+Covers `app.api.openai.paging`,
+`app.api.openai.vector_store_shapes` and
+`app.documents.collections`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import pytest
 from fastapi import FastAPI
 
 from app.api import errors
-from app.api.openai import file_batches, files, vector_stores
+from app.api.openai import files, vector_stores
 from app.api.responses import routes as responses
 from app.container import AppState
 from tests.app.conftest import serving
@@ -38,7 +39,7 @@ def client(tmp_path: Path, state: AppState) -> Iterator[openai.OpenAI]:
             yield
 
     app = FastAPI(lifespan=lifespan)
-    for module in (files, vector_stores, file_batches, responses):
+    for module in (files, vector_stores, responses):
         app.include_router(module.router)
     errors.install(app)
     embedder()  # loaded before the clock of `serving` runs

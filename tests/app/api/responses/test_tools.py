@@ -1,7 +1,4 @@
-"""Function tools and formats of `/v1/responses`, as the stock client sends and reads them.
-
-Covers `app.api.responses.items`.
-"""
+"""Function tools and formats of `/v1/responses`, as the stock client sends and reads them."""
 
 from __future__ import annotations
 

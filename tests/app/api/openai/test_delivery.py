@@ -6,7 +6,7 @@ Covers `app.api.openai.dragon_fields`.
 from __future__ import annotations
 
 from app.api.openai import dragon_fields
-from app.api.openai.choices import best, choices_of
+from app.api.openai.delivery import best, choices_of
 from app.generation.events import Detailed, Finished, GenerationRequest, SourcesFound, TokenDetail
 from dragon.sampling.params import Sampling
 from tests.fakes import SOURCE

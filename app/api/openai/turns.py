@@ -1,0 +1,123 @@
+"""The turns of a chat: texts, and calls of tools with what these returned."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
+
+from app.api.openai.field_types import Str, invalid, neutral, text_of_parts, unicode_within
+from app.api.openai.spellings import Lenient
+from app.api.openai.tools import MAX_TOOLS, Name
+from dragon.inference.tokenizer import Message
+from dragon.inference.tools import ToolCall
+
+T = TypeVar("T")
+MAX_TURNS = 2048
+
+
+class CalledFunction(Lenient):
+    """A function that was called; `arguments` is the text of a JSON object."""
+
+    AT: ClassVar = "messages[].tool_calls[]."
+
+    name: Name
+    arguments: Str
+
+    @field_validator("arguments")
+    @classmethod
+    def _an_object(cls, arguments: str, _: ValidationInfo) -> str:
+        try:
+            whole = json.loads(arguments)
+        except (ValueError, RecursionError):
+            whole = None
+        if not isinstance(whole, dict):
+            raise invalid("the text of a JSON object")
+        unicode_within(whole)
+        return arguments
+
+
+class CallBody(Lenient):
+    """A call in an earlier turn."""
+
+    AT: ClassVar = "messages[].tool_calls[]."
+    NOTHING: ClassVar = frozenset({"index"})
+
+    id: Str
+    type: Literal["function"] = "function"
+    function: CalledFunction
+
+    def call(self) -> ToolCall:
+        """In the form that the model is given."""
+        return ToolCall(self.function.name, self.function.arguments, self.id)
+
+
+def _of_an_assistant(calls: T, info: ValidationInfo) -> T:
+    if calls and info.data.get("role") != "assistant":
+        raise invalid("only an assistant calls")
+    return calls
+
+
+OfAnAssistant = AfterValidator(_of_an_assistant)
+"""Validates a turn's calls, in a field after its role."""
+
+
+class TextPart(Lenient):
+    """A part of a message's content."""
+
+    type: Literal["text", "input_text", "output_text"]
+    text: str
+
+
+Text = Annotated[Str, BeforeValidator(text_of_parts, json_schema_input_type=str | list[TextPart])]
+"""A text, or a list of text parts."""
+
+
+class ChatMessage(Lenient):
+    """One turn. `developer` is the newer name of `system`."""
+
+    AT: ClassVar = "messages[]."
+    SPELLINGS: ClassVar = {"reasoning": "reasoning_content", "thinking": "reasoning_content"}
+    NOTHING: ClassVar = frozenset({"id", "cache_control", "status", "phase"})
+
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    tool_calls: Annotated[list[CallBody] | None, Field(max_length=MAX_TOOLS), OfAnAssistant] = None
+    tool_call_id: Str | None = None
+    content: Annotated[Text | None, Field(validate_default=True)] = None
+    name: Str | None = None
+    reasoning_content: Str | None = None
+    refusal: Annotated[Any, neutral()] = None
+    audio: Annotated[Any, neutral()] = None
+    annotations: Annotated[Any, neutral([])] = None
+    function_call: Annotated[Any, neutral()] = None
+
+    @field_validator("tool_call_id")
+    @classmethod
+    def _of_a_tool(cls, call: str | None, info: ValidationInfo) -> str | None:
+        if call is not None and info.data.get("role") != "tool":
+            raise invalid("only a tool answers a call")
+        return call
+
+    @field_validator("content")
+    @classmethod
+    def _said(cls, content: str | None, info: ValidationInfo) -> str | None:
+        if content is None and not info.data.get("tool_calls"):
+            raise invalid("Input should be a valid string")
+        return content
+
+
+def as_messages(messages: Sequence[ChatMessage]) -> list[Message]:
+    """The turns in the tokenizer's form."""
+    return [
+        Message(
+            "system" if each.role == "developer" else each.role,
+            each.content or "",
+            tuple(call.call() for call in each.tool_calls or ()),
+            each.tool_call_id or "",
+            each.reasoning_content or "",
+            each.name or "",
+        )
+        for each in messages
+    ]
