@@ -7,7 +7,7 @@ CONFORMANCE := .venv-conformance
 APART := .venv-conformance-apart
 APART_TESTS := tests/conformance/test_instructor.py tests/conformance/test_llama_index.py
 # What needs no clients of others, but what the project itself is tested with.
-OWN_TESTS := $(addprefix tests/conformance/test_,schema.py vllm.py llama_cpp.py)
+OWN_TESTS := $(addprefix tests/conformance/test_,vllm.py llama_cpp.py schema.py)
 # Clients in JavaScript, where there is npm.
 NODE := $(if $(shell command -v npm),tests/conformance/node)
 
@@ -35,12 +35,13 @@ test-rest: $(VENV)/test.stamp
 	$(BIN)/pytest --ignore=tests/app --ignore=tests/browser --ignore=tests/contract
 
 # Other people's clients and harnesses, their current versions, against a running device and peer.
+# Made-up requests come last: they take longest.
 conformance: $(VENV)/test.stamp $(CONFORMANCE)/stamp $(APART)/stamp $(addsuffix /node_modules/stamp,$(NODE))
 	$(BIN)/python -m tests.conformance.serve \
-	  "$(BIN)/python -m pytest -c tests/conformance/pytest.ini -s tests/conformance/test_openai.py $(OWN_TESTS)" \
 	  "$(CONFORMANCE)/bin/python -m pytest -c tests/conformance/pytest.ini $(addprefix --ignore=,$(OWN_TESTS) $(APART_TESTS)) tests/conformance" \
 	  "$(APART)/bin/python -m pytest -c tests/conformance/pytest.ini $(APART_TESTS)" \
-	  $(if $(NODE),"cd $(NODE) && node --test --test-concurrency=1")
+	  $(if $(NODE),"cd $(NODE) && node --test --test-concurrency=1") \
+	  "$(BIN)/python -m pytest -c tests/conformance/pytest.ini -s tests/conformance/test_openai.py $(OWN_TESTS)"
 
 # The image, built and tried, and the compose files: as root, with buildah, debootstrap and openssl.
 image-test: $(VENV)/test.stamp
