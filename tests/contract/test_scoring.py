@@ -59,6 +59,20 @@ def test_a_prompt_is_scored_by_both_sides(
         assert top == pytest.approx(torch.topk(mixed, TOP).values.tolist(), abs=CLOSE)
 
 
+def test_beside_the_answer_as_vllm_has_them(exact: Pair, tokenizer: Tokenizer) -> None:
+    prompt, own = "I know that Nairobi lies in Kenya.", {"top_k": 0}
+    expected = score(exact, prompt, "local", dragon=own)["choices"][0]["logprobs"]
+    asked = {"echo": False, "logprobs": None, "prompt_logprobs": 2, "max_tokens": 1, "n": 2}
+    for choice in score(exact, prompt, "local", dragon=own, **asked)["choices"]:
+        assert choice["logprobs"] is None
+        first, *rest = choice["prompt_logprobs"]
+        assert first is None
+        ids = tokenizer.encode(prompt)[1:]
+        found = [at[str(token)]["logprob"] for at, token in zip(rest, ids, strict=True)]
+        assert found == pytest.approx(expected["token_logprobs"][1:], abs=CLOSE)
+        assert all({1, 2} <= {each["rank"] for each in at.values()} for at in rest)
+
+
 @pytest.mark.parametrize("shape", ["text", "tokens"])
 def test_alone_without_documents_they_are_those_of_transformers(
     exact: Pair, tokenizer: Tokenizer, shape: str

@@ -36,11 +36,15 @@ from app.api.openai.turns import MAX_TURNS, CallBody, CalledFunction, ChatMessag
 from dragon.errors import InvalidRequestError
 
 
-class TextBlock(Lenient):
-    """Text of a turn."""
-
+class _Block(Lenient):
     AT: ClassVar = "messages[].content[]."
-    NOTHING: ClassVar = frozenset({"cache_control", "citations"})
+    NOTHING: ClassVar = frozenset(
+        {"cache_control", "caller", "citations", "data", "is_error", "signature"}
+    )
+
+
+class TextBlock(_Block):
+    """Text of a turn."""
 
     type: Literal["text"]
     text: Str
@@ -49,30 +53,21 @@ class TextBlock(Lenient):
 Text = Annotated[Str, BeforeValidator(text_of_parts, json_schema_input_type=str | list[TextBlock])]
 
 
-class ThinkingBlock(Lenient):
+class ThinkingBlock(_Block):
     """What the assistant thought before it answered."""
-
-    AT: ClassVar = "messages[].content[]."
-    NOTHING: ClassVar = frozenset({"cache_control", "signature"})
 
     type: Literal["thinking"]
     thinking: Str
 
 
-class RedactedBlock(Lenient):
+class RedactedBlock(_Block):
     """A thought that cannot be read here."""
-
-    AT: ClassVar = "messages[].content[]."
-    NOTHING: ClassVar = frozenset({"cache_control", "data"})
 
     type: Literal["redacted_thinking"]
 
 
-class ToolUseBlock(Lenient):
+class ToolUseBlock(_Block):
     """A tool that the assistant called."""
-
-    AT: ClassVar = "messages[].content[]."
-    NOTHING: ClassVar = frozenset({"cache_control", "caller"})
 
     type: Literal["tool_use"]
     id: Str
@@ -85,11 +80,8 @@ class ToolUseBlock(Lenient):
         return CallBody(id=self.id, function=called)
 
 
-class ToolResultBlock(Lenient):
+class ToolResultBlock(_Block):
     """What a tool returned; its text says if it failed."""
-
-    AT: ClassVar = "messages[].content[]."
-    NOTHING: ClassVar = frozenset({"cache_control", "is_error"})
 
     type: Literal["tool_result"]
     tool_use_id: Str

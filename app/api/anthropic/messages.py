@@ -14,11 +14,11 @@ from pydantic import BaseModel, Field
 from app.api.anthropic.bodies import MessagesBody
 from app.api.openai import dragon_fields
 from app.api.openai.delivery import Choice, begun, choice_of, respond
+from app.api.openai.dragon_fields import DragonReply
 from app.api.openai.field_types import UNSENT
 from app.api.openai.models import require_model
 from app.api.openai.openapi import MessageErrorReply, failures
 from app.api.openai.parameters import chat_requests, rendering_of
-from app.api.openai.responses import DragonReply
 from app.api.openai.schemas import DragonOptions
 from app.api.openai.sse import EventStream, named
 from app.api.openai.tokenize import chat_ids

@@ -11,9 +11,9 @@ from pydantic import BaseModel, Field
 
 from app.api.openai import files, search
 from app.api.openai.delivery import begun, choice_of
+from app.api.openai.dragon_fields import SourceReply
 from app.api.openai.field_types import Names, Str, Strict
 from app.api.openai.parameters import chat_requests
-from app.api.openai.responses import SourceReply
 from app.api.openai.schemas import ChatBody
 from app.container import AppState
 from app.documents.store import MAX_WINDOW

@@ -17,12 +17,12 @@ from pydantic import BaseModel
 from app.api.ollama.bodies import USUAL_TEMPERATURE, OllamaBody, OllamaChatBody, OllamaGenerateBody
 from app.api.openai import dragon_fields
 from app.api.openai.delivery import begun, choice_of, respond
+from app.api.openai.dragon_fields import DragonReply
 from app.api.openai.field_types import UNSENT
 from app.api.openai.logprobs import Pairing, TokenLogprob, chat_logprobs
 from app.api.openai.models import require_model
 from app.api.openai.openapi import failures
 from app.api.openai.parameters import chat_requests, completion_requests
-from app.api.openai.responses import DragonReply
 from app.api.openai.schemas import ChatBody
 from app.api.openai.sse import EventStream
 from app.api.openai.tools import reading_of

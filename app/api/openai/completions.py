@@ -10,7 +10,12 @@ from app.api.openai.models import require_model
 from app.api.openai.openapi import failures, streamed
 from app.api.openai.parameters import chat_requests, completion_requests
 from app.api.openai.renderers import ChatRenderer, CompletionRenderer
-from app.api.openai.responses import ChatCompletion, ChatCompletionChunk, Completion
+from app.api.openai.responses import (
+    ChatCompletion,
+    ChatCompletionChunk,
+    Completion,
+    CompletionChunk,
+)
 from app.api.openai.schemas import ChatBody, CompletionBody
 from app.container import State
 
@@ -33,7 +38,7 @@ async def create_chat_completion(http: Request, body: ChatBody, state: State) ->
 @router.post(
     "/v1/completions",
     response_model=Completion,
-    responses={200: streamed(Completion), **failures(404, 502, 503)},
+    responses={200: streamed(CompletionChunk), **failures(404, 502, 503)},
 )
 async def create_completion(http: Request, body: CompletionBody, state: State) -> Response:
     """Continue one prompt or several, at once or as a stream."""

@@ -1,26 +1,150 @@
-"""The `dragon` object of responses and stream chunks, rendered from answers and their events."""
+"""The `dragon` object of responses and stream chunks: its shapes, and how they are rendered."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field
 
 from app.api.openai.delivery import Choice
-from app.api.openai.responses import (
-    CitationNotice,
-    CitationPiece,
-    CitationReply,
-    DragonChoice,
-    DragonNotice,
-    DragonReply,
-    PeerNotice,
-    ProvenanceNotice,
-    ProvenancePiece,
-    SourceReply,
-    TokenProvenance,
-)
+from app.api.openai.field_types import UNSENT
 from app.api.openai.spellings import IGNORED
-from app.generation.events import Citation, PeerChanged, SourcesFound, TokenDetail
+from app.generation.events import (
+    Citation,
+    Cited,
+    Detailed,
+    Event,
+    PeerChanged,
+    Source,
+    SourcesFound,
+    TokenDetail,
+)
+
+
+class SourceReply(BaseModel):
+    """A document that an answer was conditioned on; see `app.generation.events.Source`."""
+
+    side: Literal["private", "public"]
+    id: str
+    title: str
+    text: str
+    score: float
+    weight: float
+    page: int | None
+    start: int | None
+    end: int | None
+    query: str | None
+    citation: int | None
+    confidence: int | None
+    around: str
+
+    @classmethod
+    def of(cls, source: Source) -> SourceReply:
+        """The reply's form of a source."""
+        return cls.model_validate(source, from_attributes=True)
+
+
+class CitationReply(BaseModel):
+    """A number in the text, by character offsets, that cites the source with this index."""
+
+    start: int
+    end: int
+    source: int
+
+
+class TokenProvenance(BaseModel):
+    """Where a token comes from (`events.TokenDetail`); `documents` are the shares of `sources`."""
+
+    position: int
+    text: str
+    start: int
+    end: int
+    cloud: float
+    documents: list[float]
+    tv: float | None
+
+
+class DragonChoice(BaseModel):
+    """How one choice came about. `participation`: half-open token ranges written jointly.
+
+    `verdicts`: whose draft each of those tokens is (`=` both, `d` device, `c` cloud, `.` neither).
+    `ledger` is its id under `/api/ledger`. `nothing_relevant`: none of the user's documents
+    answers, and these passages are `closest`; `unread_documents` were still being read.
+    `not_asked`: the cloud was not asked, since the user's own documents answer or none is needed.
+    `refused`: why the cloud had no room, and when it will have. `unsearched`: how many parts of
+    its corpus were down or late. `citations` are the numbers in the text that cite sources.
+    `provenance`: one entry per token, if requested.
+    """
+
+    index: int
+    ledger: str
+    sources: list[SourceReply]
+    citations: list[CitationReply]
+    nothing_relevant: bool
+    unread_documents: int
+    closest: list[SourceReply]
+    not_asked: bool
+    refused: str | None
+    unsearched: int
+    participation: list[tuple[int, int]]
+    verdicts: str
+    stats: dict[str, float]
+    provenance: Annotated[list[TokenProvenance] | None, UNSENT] = None
+
+
+class DragonReply(BaseModel):
+    """Returned only for a request with a `dragon` object. `ignored`: unknown parameters."""
+
+    aggregation: str
+    seed: int
+    usage: dict[str, int]
+    choices: list[DragonChoice]
+    ignored: list[str] = Field(default_factory=list, exclude_if=lambda names: not names)
+
+
+class PeerNotice(BaseModel):
+    """From token `position` of a choice on the cloud takes part, or no longer does.
+
+    `refused`: it has no room now; the reason says when it will. `unsearched`: how many parts of its
+    corpus were down or late.
+    """
+
+    index: int
+    joint: bool
+    position: int
+    reason: str
+    refused: bool
+    unsearched: int
+
+
+class CitationPiece(BaseModel):
+    """More citations of a choice."""
+
+    index: int
+    found: list[CitationReply]
+
+
+class ProvenancePiece(BaseModel):
+    """More tokens of a choice."""
+
+    index: int
+    tokens: list[TokenProvenance]
+
+
+class DragonNotice(BaseModel):
+    """What a stream reports between its pieces if the request had a `dragon` object.
+
+    Citations and provenance come after the text that they are of.
+    """
+
+    peer: Annotated[PeerNotice | None, UNSENT] = None
+    citations: Annotated[CitationPiece | None, UNSENT] = None
+    provenance: Annotated[ProvenancePiece | None, UNSENT] = None
+
+
+Dragon = DragonReply | DragonNotice
 
 
 def reply(choices: Sequence[Choice], *, provenance: bool) -> DragonReply:
@@ -36,20 +160,16 @@ def reply(choices: Sequence[Choice], *, provenance: bool) -> DragonReply:
     )
 
 
-def peer_notice(index: int, event: PeerChanged) -> DragonNotice:
-    """The cloud has joined or left a choice."""
-    return DragonNotice(peer=PeerNotice(index=index, **asdict(event)))
-
-
-def citation_notice(index: int, citations: Sequence[Citation]) -> CitationNotice:
-    """More citations in a choice's text."""
-    return CitationNotice(citations=CitationPiece(index=index, found=_cited(citations)))
-
-
-def provenance_notice(index: int, details: Sequence[TokenDetail]) -> ProvenanceNotice:
-    """Where more tokens of a choice come from."""
-    piece = ProvenancePiece(index=index, tokens=_origins(details))
-    return ProvenanceNotice(provenance=piece)
+def notice(index: int, event: Event) -> DragonNotice | None:
+    """What a stream reports of an event of a choice, if anything."""
+    match event:
+        case PeerChanged():
+            return DragonNotice(peer=PeerNotice(index=index, **asdict(event)))
+        case Cited(citations=citations):
+            return DragonNotice(citations=CitationPiece(index=index, found=_cited(citations)))
+        case Detailed(details=details):
+            return DragonNotice(provenance=ProvenancePiece(index=index, tokens=_origins(details)))
+    return None
 
 
 def _choice(choice: Choice, *, provenance: bool) -> DragonChoice:

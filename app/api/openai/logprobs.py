@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pydantic import BaseModel
 
 from app.generation.events import Detailed, TextDelta, TokenDetail
+from dragon.inference.logprobs import MAX_TOP
 from dragon.inference.tokenizer import Tokenizer
 
 
@@ -32,6 +33,21 @@ class ChatLogprobs(BaseModel):
     refusal: None = None
 
 
+class PromptLogprob(BaseModel):
+    """A token at a place of the prompt; its `rank` is known if it is one of the likeliest."""
+
+    logprob: float
+    rank: int | None
+    decoded_token: str
+
+
+PromptLogprobs = list[dict[str, PromptLogprob] | None]
+"""As in vLLM: of each token of the prompt those of the likeliest and its own, by their ids.
+
+None for tokens that begin every prompt, or have nothing before them.
+"""
+
+
 class TextLogprobs(BaseModel):
     """Log-probabilities of a completion, or a piece of one. A prompt's first token has none."""
 
@@ -42,11 +58,15 @@ class TextLogprobs(BaseModel):
 
 
 def chat_logprobs(
-    details: Sequence[TokenDetail], tokenizer: Tokenizer, *, by_id: bool = False
+    details: Sequence[TokenDetail],
+    tokenizer: Tokenizer,
+    *,
+    most: int = MAX_TOP,
+    by_id: bool = False,
 ) -> ChatLogprobs:
     """Log-probabilities of a message's tokens, without the one that ends it.
 
-    Tokens are named by their text, or by their ids.
+    Tokens are named by their text, or by their ids; at `most` so many alternatives are listed.
     """
 
     def top(token: int, logprob: float) -> TopLogprob:
@@ -58,7 +78,7 @@ def chat_logprobs(
         content=[
             TokenLogprob(
                 **top(detail.token, detail.logprob or 0.0).model_dump(),
-                top_logprobs=[top(*each) for each in detail.top],
+                top_logprobs=[top(*each) for each in detail.top[:most]],
             )
             for detail in details
             if detail.token not in tokenizer.end_ids
@@ -67,9 +87,13 @@ def chat_logprobs(
 
 
 def text_logprobs(
-    details: Sequence[TokenDetail], tokenizer: Tokenizer, *, by_id: bool = False
+    details: Sequence[TokenDetail],
+    tokenizer: Tokenizer,
+    *,
+    most: int = MAX_TOP,
+    by_id: bool = False,
 ) -> TextLogprobs:
-    """Log-probabilities of tokens, with offsets in the reply's text; named by text or by id."""
+    """Log-probabilities of tokens, with offsets in the reply's text; otherwise as in chats."""
 
     def name(token: int) -> str:
         return _id(token) if by_id else _name(tokenizer.piece(token))
@@ -78,9 +102,8 @@ def text_logprobs(
         if detail.logprob is None:
             return None
         # The token itself is always among them, as in OpenAI's reference.
-        return {
-            name(token): logprob for token, logprob in (*detail.top, (detail.token, detail.logprob))
-        }
+        own = (detail.token, detail.logprob)
+        return {name(token): logprob for token, logprob in (*detail.top[:most], own)}
 
     return TextLogprobs(
         tokens=[name(detail.token) for detail in details],
@@ -88,6 +111,24 @@ def text_logprobs(
         top_logprobs=[top(detail) for detail in details],
         text_offset=[detail.start for detail in details],
     )
+
+
+def prompt_logprobs(
+    details: Sequence[TokenDetail], tokenizer: Tokenizer, most: int
+) -> PromptLogprobs:
+    """Log-probabilities of a prompt's tokens, with at `most` so many alternatives each."""
+
+    def scored(token: int, logprob: float, rank: int | None) -> PromptLogprob:
+        name = tokenizer.decode([token], special=True)
+        return PromptLogprob(logprob=logprob, rank=rank, decoded_token=name)
+
+    def at(detail: TokenDetail) -> dict[str, PromptLogprob] | None:
+        if detail.logprob is None:
+            return None
+        best = {str(t): scored(t, p, rank) for rank, (t, p) in enumerate(detail.top[:most], 1)}
+        return {str(detail.token): scored(detail.token, detail.logprob, None)} | best
+
+    return [at(detail) for detail in details]
 
 
 class Pairing:

@@ -25,8 +25,8 @@ class UnknownModelError(NotFoundError):
 
 
 def require_model(model: str | None, served: str) -> str:
-    """The model served for a purpose; raises `UnknownModelError` for another one."""
-    if model not in (None, served):
+    """The model served for a purpose, if no other is named. Raises `UnknownModelError`."""
+    if model not in (None, "", served):
         raise UnknownModelError(str(model), served)
     return served
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from app.api.errors import MESSAGES
-from app.api.openai.responses import ChatCompletionChunk, Completion
+from app.api.openai.responses import ChatCompletionChunk, CompletionChunk
 from app.auth import needs_key
 
 _REF = "#/components/schemas/"
@@ -94,7 +94,7 @@ def _described(app: FastAPI) -> dict[str, Any]:
     components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
     schemas = components["schemas"]
     chunks = models_json_schema(
-        [(chunk, "serialization") for chunk in (ChatCompletionChunk, Completion)],
+        [(chunk, "serialization") for chunk in (ChatCompletionChunk, CompletionChunk)],
         ref_template=f"{_REF}{{model}}",
     )[1]["$defs"]
     schemas |= {name: schema for name, schema in chunks.items() if name not in schemas}

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import orjson
 from pydantic import BaseModel
@@ -18,8 +18,10 @@ from app.api.openai.delivery import Choice, best, choices_of
 from app.api.openai.logprobs import (
     ChatLogprobs,
     Pairing,
+    PromptLogprobs,
     TextLogprobs,
     chat_logprobs,
+    prompt_logprobs,
     text_logprobs,
 )
 from app.api.openai.responses import (
@@ -29,25 +31,24 @@ from app.api.openai.responses import (
     ChatCompletionChunk,
     ChunkChoice,
     Completion,
+    CompletionChunk,
     CompletionUsage,
     Delta,
-    Dragon,
     FinishReason,
     Reply,
     ReplyMessage,
     TextChoice,
+    TextChunk,
 )
 from app.api.openai.schemas import ChatBody, CompletionBody, GenerationBody
 from app.api.openai.tools import reading_of
 from app.container import AppState
 from app.generation.accumulator import AnswerState
 from app.generation.events import (
-    Cited,
     Detailed,
     Event,
     Finished,
     GenerationRequest,
-    PeerChanged,
     PromptDetailed,
     TextDelta,
     TokenDetail,
@@ -70,6 +71,7 @@ class Renderer(ABC, Generic[B]):
         self.choices = choices_of(requests, body.prompts)
         self._body = body
         self._tokenizer = generation.tokenizer
+        self._by_id = bool(body.return_tokens_as_token_ids)
         self._pairings = [Pairing() for _ in requests]
         self._fixed = {
             "id": f"{self.prefix}-{uuid.uuid4().hex}",
@@ -87,6 +89,7 @@ class Renderer(ABC, Generic[B]):
             choices=[self._complete(choice) for choice in kept],
             usage=self._usage(),
             prompt_token_ids=self._beside(kept[0]),
+            **self._whole_fields(kept[0]),
             dragon=None if own is None else dragon_fields.reply(kept, provenance=own.provenance),
         )
         return reply.model_dump_json().encode()
@@ -111,17 +114,14 @@ class Renderer(ABC, Generic[B]):
                     scores = self._scores(each, details) if each.first is choice.answer else None
                     if scores is not None:
                         yield self._chunk(each, scores)
-            case Detailed(details=details) if body.wants_provenance:
-                yield self._notice(choice, dragon_fields.provenance_notice(index, details))
-            case Cited(citations=citations) if body.dragon:
-                yield self._notice(choice, dragon_fields.citation_notice(index, citations))
-            case PeerChanged() if body.dragon:
-                yield self._notice(choice, dragon_fields.peer_notice(index, event))
             case Finished(reason=reason):
                 yield from self._scored(choice, self._pairings[index].rest())
                 # Provenance was sent with the text.
                 dragon = dragon_fields.reply([choice], provenance=False) if body.dragon else None
                 yield self._chunk(choice, self._closing(choice, reason), dragon)
+        wanted = body.wants_provenance if isinstance(event, Detailed) else body.dragon
+        if wanted and (notice := dragon_fields.notice(index, event)):
+            yield self._chunk(choice, self._piece(choice, ""), notice)
 
     def end(self) -> Iterator[bytes]:
         """Usage if requested, and the mark of a stream that succeeded."""
@@ -140,14 +140,11 @@ class Renderer(ABC, Generic[B]):
         for piece, details in pairs:
             yield self._chunk(choice, self._piece(choice, piece.text, piece.tokens, details))
 
-    def _notice(self, choice: Choice, notice: Dragon) -> bytes:
-        return self._chunk(choice, self._piece(choice, ""), notice)
-
     def _chunk(
         self,
         choice: Choice,
         piece: BaseModel,
-        dragon: Dragon | None = None,
+        dragon: dragon_fields.Dragon | None = None,
         prompt: list[int] | None = None,
     ) -> bytes:
         """A chunk of a choice's stream; if usage is requested, every chunk has that field."""
@@ -158,8 +155,8 @@ class Renderer(ABC, Generic[B]):
             prompt_token_ids=prompt,
             dragon=dragon,
         )
-        with_usage = self._body.include_usage or self._body.usage_of_each
-        return _frame(reply.model_dump_json(exclude=None if with_usage else {"usage"}).encode())
+        exclude = None if self._body.include_usage else {"usage"}
+        return _frame(reply.model_dump_json(exclude=exclude).encode())
 
     def _so_far(self, answer: AnswerState) -> CompletionUsage:
         return CompletionUsage.of(answer.request.prompt_tokens(self._tokenizer), len(answer.tokens))
@@ -176,9 +173,28 @@ class Renderer(ABC, Generic[B]):
     def _prompt_ids(self, choice: Choice) -> list[int] | None:
         return self._ids(choice.answer.request.prompt_ids(self._tokenizer))
 
+    def _of_prompt(self, choice: Choice) -> PromptLogprobs | None:
+        """Log-probabilities of the prompt's tokens, if requested.
+
+        None if the model was asked another question, one that stands alone.
+        """
+        most, request, scored = (
+            self._body.prompt_logprobs,
+            choice.first.request,
+            choice.first.prompt,
+        )
+        if most is None or tuple(each.token for each in scored) != request.conversation:
+            return None
+        begun = request.prompt_tokens(self._tokenizer) - len(scored)
+        return [*[None] * begun, *prompt_logprobs(scored, self._tokenizer, most)]
+
     def _beside(self, choice: Choice) -> list[int] | None:
         """The prompt's tokens, if requested and if their place is beside the choices."""
         return None
+
+    def _whole_fields(self, choice: Choice) -> dict[str, Any]:
+        """Fields of a whole response that only this kind has."""
+        return {}
 
     @abstractmethod
     def _opening(self, choice: Choice) -> BaseModel | None:
@@ -224,6 +240,9 @@ class ChatRenderer(Renderer[ChatBody]):
     def _beside(self, choice: Choice) -> list[int] | None:
         return self._prompt_ids(choice)
 
+    def _whole_fields(self, choice: Choice) -> dict[str, Any]:
+        return {"prompt_logprobs": self._of_prompt(choice)}
+
     def _opening(self, choice: Choice) -> BaseModel:
         return ChunkChoice(index=choice.index, delta=Delta(role="assistant", content=""))
 
@@ -256,8 +275,9 @@ class ChatRenderer(Renderer[ChatBody]):
         )
 
     def _logprobs(self, details: Sequence[TokenDetail]) -> ChatLogprobs:
-        by_id = bool(self._body.return_tokens_as_token_ids)
-        return chat_logprobs(details, self._tokenizer, by_id=by_id)
+        return chat_logprobs(
+            details, self._tokenizer, most=self._body.alternatives, by_id=self._by_id
+        )
 
     def _closing(self, choice: Choice, reason: FinishReason) -> BaseModel:
         delta = self._delta(choice.index, self._readers[choice.index].finish())
@@ -286,13 +306,14 @@ class CompletionRenderer(Renderer[CompletionBody]):
     """`/v1/completions`. With `echo` the prompt comes first."""
 
     prefix = "cmpl"
-    whole_type = chunk_type = Completion
+    whole_type = Completion
+    chunk_type = CompletionChunk
 
     def _opening(self, choice: Choice) -> BaseModel | None:
         if not (self._body.echo or self._body.return_token_ids):
             return None
         ids = self._prompt_ids(choice)
-        return TextChoice(index=choice.index, text=self._prompt(choice), prompt_token_ids=ids)
+        return TextChunk(index=choice.index, text=self._prompt(choice), prompt_token_ids=ids)
 
     def _piece(
         self,
@@ -302,25 +323,27 @@ class CompletionRenderer(Renderer[CompletionBody]):
         details: Sequence[TokenDetail] | None = None,
     ) -> BaseModel:
         logprobs = None if details is None else self._logprobs(self._placed(choice, details))
-        return TextChoice(
+        return TextChunk(
             index=choice.index, text=text, logprobs=logprobs, token_ids=self._ids(tokens)
         )
 
     def _scores(self, choice: Choice, details: Sequence[TokenDetail]) -> BaseModel | None:
         if not self._body.scored:
             return None
-        return TextChoice(index=choice.index, text="", logprobs=self._logprobs(details))
+        return TextChunk(index=choice.index, text="", logprobs=self._logprobs(details))
 
     def _logprobs(self, details: Sequence[TokenDetail]) -> TextLogprobs:
-        by_id = bool(self._body.return_tokens_as_token_ids)
-        return text_logprobs(details, self._tokenizer, by_id=by_id)
+        return text_logprobs(
+            details, self._tokenizer, most=self._body.alternatives, by_id=self._by_id
+        )
 
     def _closing(self, choice: Choice, reason: FinishReason) -> BaseModel:
-        return TextChoice(index=choice.index, text="", finish_reason=reason)
+        return TextChunk(index=choice.index, text="", finish_reason=reason)
 
     def _complete(self, choice: Choice) -> BaseModel:
         answer = choice.answer
-        scored = [*choice.first.prompt, *self._placed(choice, answer.details)]
+        prompt = choice.first.prompt if self._body.echo else ()
+        scored = [*prompt, *self._placed(choice, answer.details)]
         return TextChoice(
             index=choice.index,
             text=self._prompt(choice) + answer.text,
@@ -328,11 +351,15 @@ class CompletionRenderer(Renderer[CompletionBody]):
             finish_reason=answer.end.reason,
             token_ids=self._ids(answer.tokens),
             prompt_token_ids=self._prompt_ids(choice),
+            prompt_logprobs=self._of_prompt(choice),
         )
 
     def _prompt(self, choice: Choice) -> str:
-        """What precedes the answer's own text: a completion's query is its prompt."""
-        return choice.answer.request.query if self._body.echo else ""
+        """What precedes the answer's own text; of tokens that have no text, their names."""
+        if not self._body.echo:
+            return ""
+        request = choice.answer.request
+        return request.query or self._tokenizer.decode(request.conversation, special=True)
 
     def _placed(self, choice: Choice, details: Sequence[TokenDetail]) -> list[TokenDetail]:
         """Tokens of the answer at their offsets in the reply's text."""

@@ -143,6 +143,7 @@ class GenerationBody(Lenient):
     include_stop_str_in_output: bool | None = None
     skip_special_tokens: bool | None = None
     return_tokens_as_token_ids: bool | None = None
+    prompt_logprobs: Top | None = None
 
     response_format: ResponseFormat | None = None
     guided_json: JsonObject | bool | Str | None = None
@@ -183,6 +184,13 @@ class GenerationBody(Lenient):
             raise invalid("only allowed when stream is true")
         return options
 
+    @field_validator("prompt_logprobs")
+    @classmethod
+    def _not_in_streams(cls, top: int | None, info: ValidationInfo) -> int | None:
+        if top is not None and info.data.get("stream"):
+            raise invalid("not sent in streams: leave out one of them")
+        return top
+
     @field_validator("truncate_prompt_tokens")
     @classmethod
     def _some_are_left(cls, tokens: int | None) -> int | None:
@@ -211,9 +219,17 @@ class GenerationBody(Lenient):
         raise NotImplementedError
 
     @property
+    def alternatives(self) -> int:
+        """How many of the likeliest tokens are reported at each place of the answer."""
+        raise NotImplementedError
+
+    @property
     def details(self) -> Details | None:
         """The details requested for each token."""
-        raise NotImplementedError
+        top = max(self.alternatives, self.prompt_logprobs or 0)
+        if self.prompt_logprobs is not None:
+            return Details(top=top, prompt=True)
+        return Details(top=top) if self.scored or self.wants_provenance else None
 
     @property
     def least_tokens(self) -> int:
@@ -243,8 +259,9 @@ class GenerationBody(Lenient):
 
     @property
     def usage_of_each(self) -> bool:
-        """Whether each chunk of the stream reports the usage so far."""
-        return bool(self.stream_options and self.stream_options.continuous_usage_stats)
+        """Whether each chunk of the stream reports the usage so far, not only the last one."""
+        options = self.stream_options
+        return self.include_usage and bool(options and options.continuous_usage_stats)
 
     @property
     def include_usage(self) -> bool:
@@ -307,12 +324,15 @@ class CompletionBody(GenerationBody):
         return self.best_of or self.n or 1
 
     @property
+    def alternatives(self) -> int:
+        return self.logprobs or 0
+
+    @property
     def details(self) -> Details | None:
+        if self.echo and self.scored:
+            return Details(top=max(self.alternatives, self.prompt_logprobs or 0), prompt=True)
         ranked = self.written > (self.n or 1)
-        if self.logprobs is None and not ranked and not self.wants_provenance:
-            return None
-        prompt = bool(self.echo) and self.logprobs is not None
-        return Details(top=self.logprobs or 0, prompt=prompt)
+        return super().details or (Details() if ranked else None)
 
 
 class ChatBody(GenerationBody):
@@ -367,10 +387,8 @@ class ChatBody(GenerationBody):
         return bool(self.logprobs)
 
     @property
-    def details(self) -> Details | None:
-        if not (self.logprobs or self.wants_provenance):
-            return None
-        return Details(top=self.top_logprobs or 0)
+    def alternatives(self) -> int:
+        return self.top_logprobs or 0
 
     @field_validator("max_completion_tokens")
     @classmethod

@@ -33,7 +33,7 @@ class Named(BaseModel):
     name: str
 
 
-class Key(Named):
+class ServerKey(Named):
     """A key for a model server, by the server's name in the list."""
 
     key: SecretStr
@@ -93,7 +93,7 @@ async def use_model(body: Named, state: State) -> dict[str, str]:
 
 
 @router.post("/key", status_code=204, responses=failures(404))
-async def use_key(body: Key, state: State) -> None:
+async def use_key(body: ServerKey, state: State) -> None:
     """Send a model server this key from now on, if it accepts it.
 
     It is kept in memory until one of its models is chosen.

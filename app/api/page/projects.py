@@ -16,7 +16,7 @@ router = APIRouter(prefix="/api/projects", tags=["projects"])
 Name = Annotated[str, Field(min_length=1, max_length=MAX_COLLECTION_CHARACTERS, pattern=r"\S")]
 
 
-class Project(BaseModel):
+class ProjectBody(BaseModel):
     """A project; its name is that of its collection."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
@@ -33,7 +33,7 @@ async def list_projects(state: State) -> dict[str, Any]:
 
 
 @router.put("")
-async def put_project(project: Project, state: State) -> dict[str, str]:
+async def put_project(project: ProjectBody, state: State) -> dict[str, str]:
     """Create a project, or change its instruction."""
     projects = state.conversations.projects
     return {"name": await projects.put(project.name, project.instruction)}

@@ -49,7 +49,7 @@ NOTHING: list[dict[str, Any]] = [
 ]  # fmt: skip
 UNKNOWN: list[tuple[dict[str, Any], str]] = [
     ({"best": 5}, "best"),
-    ({"prompt_logprobs": 1, "zebra": {}}, "prompt_logprobs, zebra"),
+    ({"best": 5, "zebra": {}}, "best, zebra"),
     ({"stream": True, "stream_options": {"colour": 1}}, "stream_options.colour"),
 ]
 REFUSED: list[tuple[dict[str, Any], str]] = [

@@ -254,7 +254,7 @@ def test_nothing_is_kept_of_what_is_refused(
         ),
         ({"input": []}, "input"),
         ({"input": [{"type": "file_search_call", "id": "fs_1"}]}, "input"),
-        ({"text": {"format": {"type": "xml"}}}, "text.format"),
+        ({"text": {"format": {"type": "xml"}}}, "text.format.type"),
         ({"text": {"format": {"type": "json_object"}}}, "text.format"),
         ({"background": True}, "background"),
         ({"top_logprobs": 1}, "top_logprobs"),
