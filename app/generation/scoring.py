@@ -66,8 +66,12 @@ class Scorer:
         first, *rest = [texts.next(token) for token in request.conversation]
         if not rest:
             return own, PromptDetailed((first,))
+        scorer = self
+        if request.shown != request.conversation:
+            # The cloud may not see this text, and its own has other tokens.
+            scorer, request = replace(self, link=None), replace(request, cloud_conversation=None)
         asked = prompt_scoring(request, plan)
-        scored = await self.score(request.id, asked, retrieved.rows, None)
+        scored = await scorer.score(request.id, asked, retrieved.rows, None)
         sources = (*own.sources, *scored.sources)
         details = [
             described(detail, token, len(own.sources), len(sources))
