@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pydantic import BaseModel
 
 from app.generation.events import Detailed, TextDelta, TokenDetail
-from dragon.inference.logprobs import MAX_TOP
+from dragon.inference.distribution import MAX_TOP
 from dragon.inference.tokenizer import Tokenizer
 
 

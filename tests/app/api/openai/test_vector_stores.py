@@ -1,8 +1,6 @@
 """Vector stores by the stock client, over real documents.
 
-Covers `app.api.openai.paging`,
-`app.api.openai.vector_store_shapes` and
-`app.documents.collections`.
+Covers `app.api.openai.paging` and `app.api.openai.vector_store_shapes`.
 """
 
 from __future__ import annotations
