@@ -38,7 +38,7 @@ from app.api.openai.responses import (
     Reply,
     ReplyMessage,
     TextChoice,
-    TextChunk,
+    TextPiece,
 )
 from app.api.openai.schemas import ChatBody, CompletionBody, GenerationBody
 from app.api.openai.tools import reading_of
@@ -313,7 +313,7 @@ class CompletionRenderer(Renderer[CompletionBody]):
         if not (self._body.echo or self._body.return_token_ids):
             return None
         ids = self._prompt_ids(choice)
-        return TextChunk(index=choice.index, text=self._prompt(choice), prompt_token_ids=ids)
+        return TextPiece(index=choice.index, text=self._prompt(choice), prompt_token_ids=ids)
 
     def _piece(
         self,
@@ -323,14 +323,14 @@ class CompletionRenderer(Renderer[CompletionBody]):
         details: Sequence[TokenDetail] | None = None,
     ) -> BaseModel:
         logprobs = None if details is None else self._logprobs(self._placed(choice, details))
-        return TextChunk(
+        return TextPiece(
             index=choice.index, text=text, logprobs=logprobs, token_ids=self._ids(tokens)
         )
 
     def _scores(self, choice: Choice, details: Sequence[TokenDetail]) -> BaseModel | None:
         if not self._body.scored:
             return None
-        return TextChunk(index=choice.index, text="", logprobs=self._logprobs(details))
+        return TextPiece(index=choice.index, text="", logprobs=self._logprobs(details))
 
     def _logprobs(self, details: Sequence[TokenDetail]) -> TextLogprobs:
         return text_logprobs(
@@ -338,7 +338,7 @@ class CompletionRenderer(Renderer[CompletionBody]):
         )
 
     def _closing(self, choice: Choice, reason: FinishReason) -> BaseModel:
-        return TextChunk(index=choice.index, text="", finish_reason=reason)
+        return TextPiece(index=choice.index, text="", finish_reason=reason)
 
     def _complete(self, choice: Choice) -> BaseModel:
         answer = choice.answer

@@ -101,7 +101,7 @@ class ChatChoice(BaseModel):
     token_ids: TokenIds = None
 
 
-class TextChunk(BaseModel):
+class TextPiece(BaseModel):
     """One choice's part of a chunk of a completion."""
 
     index: int
@@ -112,7 +112,7 @@ class TextChunk(BaseModel):
     prompt_token_ids: TokenIds = None
 
 
-class TextChoice(TextChunk):
+class TextChoice(TextPiece):
     """One choice of a whole completion."""
 
     prompt_logprobs: PromptLogprobs | None = None
@@ -158,4 +158,4 @@ class CompletionChunk(Reply):
     """A piece of a completion of prompts."""
 
     object: Literal["text_completion"] = "text_completion"
-    choices: list[TextChunk]
+    choices: list[TextPiece]
