@@ -35,7 +35,6 @@ MODEL = EMBEDDED_WRITER.stem
 NOTE = "The wifi password of the cabin is heron-42-lantern. The router stands in the loft."
 QUESTION = "What is the wifi password of the cabin?"
 _TOKENS = 64
-_BEFORE_S = 3.0  # for which it has asked without pause before the person does
 _NOTES = "Bound of `ratio`: 1.5."
 
 
@@ -124,7 +123,7 @@ def beside(neighbour: Neighbour, kind: str, at_once: int) -> Iterator[None]:
     work = [threading.Thread(target=neighbour.go_on, args=(WORST[kind],)) for _ in range(at_once)]
     for thread in work:
         thread.start()
-    time.sleep(_BEFORE_S)
+    time.sleep(0.5)  # until what was sent is being worked at
     try:
         yield
     finally:

@@ -3,9 +3,9 @@
 Requests arrive in queues, results leave through callbacks on its thread. Each turn frees what was
 closed, runs a piece of one prefill, then the queued decode steps, including those that arrived
 meanwhile, then at most one urgent job (embedding a query, say), so that no answer is delayed for
-long and nothing starves. If several households have work, those who had less of the engine's time
-get more, and steps share a turn of limited length. Idle jobs, such as ingestion, fill the remaining
-time; while answers are being written they get a small share of it.
+long and nothing starves. If several callers have steps, they share a turn of limited length. Idle
+jobs, such as ingestion, fill the remaining time; while answers are being written they get a small
+share of it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from functools import partial
 from typing import TypeVar
 
 import torch
@@ -29,15 +28,7 @@ from dragon.errors import (
 )
 from dragon.inference.backends.backend import PIECE, Backend
 from dragon.inference.decoder import BY_MODEL, Decoder, Decoding, forward
-from dragon.inference.fairness import (
-    NOBODY,
-    Caller,
-    Clocks,
-    Household,
-    SharedQueue,
-    TurnLength,
-    shared,
-)
+from dragon.inference.fairness import NOBODY, Caller, SharedQueue, TurnLength, shared
 from dragon.inference.jobs import Inbox, Job, Outcome, Post, Step, StepResult, deliver, directly
 from dragon.inference.kv_store import KVStore
 from dragon.inference.rows import Row
@@ -75,7 +66,6 @@ class Engine:
         self._prefilling = SharedQueue[tuple[Decoder, Iterator[int]]]()
         self._writing: set[Decoder] = set()
         self._callers: dict[Decoder, Caller] = {}
-        self._clocks = Clocks()
         self._turn = TurnLength()
         self._patience = 0.0
         self._rested = 0.0  # when the next idle job may run beside answers
@@ -162,17 +152,8 @@ class Engine:
     def submit_urgent(self, function: Callable[[], T]) -> Future[T]:
         """Queue a job that an answer waits for, such as embedding its query."""
         future: Future[T] = Future()
-        caller = Caller.current()
-
-        def timed() -> T:
-            began = time.perf_counter()
-            try:
-                return function()
-            finally:
-                self._clocks.spend(caller.household, time.perf_counter() - began)
-
         with self._changed:
-            self._inbox.urgent.put(caller, (timed, future))
+            self._inbox.urgent.put(Caller.current(), (function, future))
             self._changed.notify()
         return future
 
@@ -211,15 +192,11 @@ class Engine:
                     return
                 closed, self._inbox.closed = self._inbox.closed, []
             self._free(closed)
-            self._begin()
+            self._prefill()
             with self._changed:
-                first = self._clocks.serve(self._wanting())
-            self._prefill(first)
-            with self._changed:
-                first = self._clocks.serve(self._wanting())
-                steps, self._inbox.steps = self._next_steps(first)
+                steps, self._inbox.steps = self._next_steps()
             self._run_steps([s for s in steps if s.decoder not in self._closing])
-            self._run(partial(self._inbox.urgent.take, first))
+            self._run(self._inbox.urgent.take)
             if self._rest() == 0 and (self._answering or self._inbox.empty()):
                 began = time.perf_counter()
                 self._run(self._inbox.idle.popleft)
@@ -240,30 +217,18 @@ class Engine:
     def _gather(self) -> None:
         """Wait for the decoders of the last turn, so that they share a forward again.
 
-        Otherwise the first to return would get a forward of its own, and the others the next one;
-        and who is ahead of them would be served between any two of their steps.
+        Otherwise the first to return would get a forward of its own, and the others the next one.
         """
         inbox = self._inbox
         deadline = time.perf_counter() + self._patience
         self._awaited = self._answered - {step.decoder for step in inbox.steps}
-        while not inbox.stopping:
+        while inbox.steps and not (self._to_prefill or inbox.urgent or inbox.stopping):
             self._awaited -= self._closing
             left = deadline - time.perf_counter()
             if not self._awaited or left <= 0:
                 break
-            wanting = self._wanting() | (inbox.openings.households if self._can_open else set())
-            awaited = {self._caller_of(decoder).household for decoder in self._awaited}
-            first = self._clocks.first(wanting | awaited)
-            steps_only = inbox.steps and not (self._to_prefill or inbox.urgent)
-            if not wanting or (wanting & first and not steps_only):
-                break
             self._changed.wait(left)
         self._awaited = set()
-
-    def _wanting(self) -> Set[Household]:
-        """Whose work can be done now."""
-        stepping = {self._caller_of(step.decoder).household for step in self._inbox.steps}
-        return stepping | self._prefilling.households | self._inbox.urgent.households
 
     def _blocked(self) -> bool:
         """Whether there are only openings that wait for room."""
@@ -298,22 +263,14 @@ class Engine:
             self._writing.discard(decoder)
             self._callers.pop(decoder, None)
 
-    def _next_steps(self, first: Set[Household]) -> tuple[list[Step], list[Step]]:
-        """This turn's steps and those left for the next: callers share a turn of limited length.
-
-        It is the turn of the `first`; others' steps are added as long as it takes hardly longer.
-        """
-        due, others = list[Step](), list[Step]()
-        for step in self._inbox.steps:
-            (due if self._caller_of(step.decoder).household in first else others).append(step)
-        more = self._turn.most_of_several(len(due)) - len(due) if due else 0
-        steps, left = shared(
-            due + others[:more],
+    def _next_steps(self) -> tuple[list[Step], list[Step]]:
+        """This turn's steps and those left for the next: callers share a turn of limited length."""
+        return shared(
+            self._inbox.steps,
             lambda step: self._caller_of(step.decoder),
             self._turn.most,
             self._turn.most_of_several,
         )
-        return steps, left + others[more:]
 
     def _caller_of(self, decoder: Decoder) -> Caller:
         """Who opened the decoder; `NOBODY` once it is closed."""
@@ -328,8 +285,6 @@ class Engine:
         for group in groups.values():
             self._run_group(group)
         took = time.perf_counter() - began
-        for request in steps:
-            self._clocks.spend(self._caller_of(request.decoder).household, took / len(steps))
         if self._batching:
             self._answered = {request.decoder for request in steps}
             self._patience = _PATIENCE * took
@@ -357,8 +312,11 @@ class Engine:
         wanted = zip(group, outcomes, strict=True)
         deliver([(request, o) for request, o in wanted if request.decoder not in self._closing])
 
-    def _begin(self) -> None:
-        """Begin the next opening, if there is room."""
+    def _prefill(self) -> None:
+        """Begin the next opening if there is room, and run one piece of a prefill.
+
+        Prefills take turns, so that a short one finishes soon beside a long one.
+        """
         with self._changed:
             openings = self._inbox.openings
             opened = openings.take() if openings and openings.first().acquire() else None
@@ -366,17 +324,9 @@ class Engine:
         if opened is not None and opened.prefilled.set_running_or_notify_cancel():
             pieces = opened.pieces(lambda: opened in self._closing)
             self._prefilling.put(self._caller_of(opened), (opened, pieces))
-
-    def _prefill(self, first: Set[Household]) -> None:
-        """Run one piece of a prefill of those who go `first`.
-
-        Prefills take turns, so that a short one finishes soon beside a long one.
-        """
-        try:
-            decoder, pieces = self._prefilling.take(first)
-        except LookupError:
+        if not self._prefilling:
             return
-        began = time.perf_counter()
+        decoder, pieces = self._prefilling.take()
         try:
             tokens = 0
             while tokens < PIECE:
@@ -391,7 +341,6 @@ class Engine:
             decoder.prefilled.set_exception(DragonError(f"the model failed: {error}"))
         else:
             self._prefilling.put(self._caller_of(decoder), (decoder, pieces))
-        self._clocks.spend(self._caller_of(decoder).household, time.perf_counter() - began)
 
     def _run(self, take: Callable[[], Job]) -> None:
         with self._changed:

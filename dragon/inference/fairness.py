@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
@@ -53,60 +53,6 @@ LANES = 8
 def lane_of(caller: str) -> int:
     """A caller's lane, by which a peer gives each caller a turn."""
     return zlib.crc32(caller.encode()) % LANES
-
-
-# By how much of the engine's time one who paused may be behind those who did not, how far apart
-# callers count as level, and what those who are ahead get of the time that the others have.
-_CREDIT_S = 10.0
-_LEVEL_S = 0.05
-_AHEAD = 0.5
-
-
-class Clocks:
-    """What households have had of the engine's time, by their weight: those who had less get more.
-
-    Who asks now and then is behind whoever asks without pause, and so is held up by them for half
-    as long again as the answer takes, whatever they ask; those who ask alike share alike. It is
-    start-time fair queuing, with a credit for those who come back.
-    """
-
-    def __init__(self) -> None:
-        self._had: dict[Household, float] = {}
-        self._now = 0.0  # what the last of those who were served had had
-        self._owed = 0.0  # to those who are ahead
-        self._behind: set[Household] = set()
-
-    def spend(self, household: Household, seconds: float) -> None:
-        """Record time that was spent for a household."""
-        spent = seconds / household.weight
-        self._had[household] = self._of(household) + spent
-        owed = self._owed + (_AHEAD * spent if household in self._behind else -spent)
-        self._owed = min(owed, _LEVEL_S)
-
-    def first(self, households: Set[Household]) -> Set[Household]:
-        """Whose turn it is: of all who want something, or of those who are behind."""
-        return households if self._owed >= 0.0 else self._level(households)
-
-    def serve(self, households: Set[Household]) -> Set[Household]:
-        """Begin a turn of those who want something; whose turn it is."""
-        self._behind = self._level(households)
-        first = self.first(households)
-        self._now = max([self._now, *map(self._of, first)])
-        self._had = {each: had for each, had in self._had.items() if had > self._start}
-        return first
-
-    def _level(self, households: Set[Household]) -> set[Household]:
-        """Those who are not ahead of another."""
-        least = min(map(self._of, households), default=0.0)
-        return {each for each in households if self._of(each) <= least + _LEVEL_S}
-
-    def _of(self, household: Household) -> float:
-        return max(self._start, self._had.get(household, 0.0))
-
-    @property
-    def _start(self) -> float:
-        """What one counts as having had who comes now."""
-        return max(0.0, self._now - _CREDIT_S)
 
 
 class FairQueue(Generic[T]):
@@ -180,22 +126,13 @@ class SharedQueue(Generic[T]):
             self._waiting[household] = FairQueue()
         self._waiting[household].put(caller.name, item)
 
-    @property
-    def households(self) -> Set[Household]:
-        """Whose items wait."""
-        return self._waiting.keys()
-
     def first(self) -> T:
         """What `take` would return."""
-        return self._waiting[self._next(self._waiting)].first()
+        return self._waiting[self._next()].first()
 
-    def take(self, among: Set[Household] | None = None) -> T:
-        """The next item of the household whose turn it is, of all or `among` some.
-
-        Raises `LookupError` if there is none.
-        """
-        waiting = self._waiting
-        household = self._next(each for each in waiting if among is None or each in among)
+    def take(self) -> T:
+        """The next item of the household whose turn it is; raises `LookupError` if none waits."""
+        household = self._next()
         self._now = self._clocks[household]
         self._clocks[household] += 1.0 / household.weight
         item = self._waiting[household].take()
@@ -208,11 +145,10 @@ class SharedQueue(Generic[T]):
             queue.keep(wanted)
         self._drop_empty()
 
-    def _next(self, households: Iterable[Household]) -> Household:
-        found = min(households, key=lambda household: self._clocks[household], default=None)
-        if found is None:
+    def _next(self) -> Household:
+        if not self._waiting:
             raise LookupError("nothing waits")
-        return found
+        return min(self._waiting, key=lambda household: self._clocks[household])
 
     def _drop_empty(self) -> None:
         self._waiting = {household: queue for household, queue in self._waiting.items() if queue}

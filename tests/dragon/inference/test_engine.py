@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from contextvars import Context, copy_context
+from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from dragon.errors import ContextLengthError, DragonError
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder, step
 from dragon.inference.engine import Engine
-from dragon.inference.fairness import HOUSEHOLD, Clocks, Household, TurnLength
+from dragon.inference.fairness import HOUSEHOLD, Household
 from dragon.inference.jobs import Outcome, StepResult
 from dragon.inference.rows import Row
 from dragon.protocol.messages import Work
@@ -273,52 +273,6 @@ def test_those_answered_together_are_waited_for(
         outcomes[3].result(WAIT_S)
     outcomes[2].result(WAIT_S)
     assert rows == ([4, 2] if closing else [4, 4])
-
-
-class LightFirst(Clocks):
-    """Has everybody wait for "light"."""
-
-    def first(self, households: Set[Household]) -> Set[Household]:
-        return {each for each in households if each.name == "light"} or households
-
-
-def test_whose_turn_it_is_not_waits_with_whatever_he_has(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(engine, "_clocks", LightFirst())
-    monkeypatch.setattr(TurnLength, "most_of_several", lambda _, due: due)
-    served: list[str] = []
-
-    def acting(name: str) -> Context:
-        context = copy_context()
-        context.run(HOUSEHOLD.set, Household(name))
-        return context
-
-    def stepped(name: str, decoder: Decoder) -> Future[Outcome]:
-        done: Future[Outcome] = Future()
-        done.add_done_callback(lambda _: served.append(f"a step of {name}"))
-        engine.run(decoder, Work(0, (30,), 1, 0), done.set_result)
-        return done
-
-    heavy, light = acting("heavy"), acting("light")
-    theirs = heavy.run(opened, engine, ROWS, [20])
-    mine = light.run(opened, engine, ROWS, [21])
-    gate = threading.Event()
-    engine.submit_urgent(gate.wait)
-    begun = heavy.run(engine.open, ROWS, [22])
-    begun.prefilled.add_done_callback(lambda _: served.append("a prefill of heavy"))
-    waiting: list[Future[Any]] = [
-        begun.prefilled,
-        heavy.run(engine.submit_urgent, lambda: served.append("a job of heavy")),
-        stepped("heavy", theirs),
-        *(light.run(engine.submit_urgent, lambda: served.append("a job of light")) for _ in "123"),
-        stepped("light", mine),
-    ]
-    gate.set()
-    for each in waiting:
-        each.result(WAIT_S)
-    names = [each.rpartition(" ")[2] for each in served]
-    assert names == ["light"] * 4 + ["heavy"] * 3
 
 
 def test_idle_jobs_wait_for_answers_but_not_for_ever(engine: Engine) -> None:

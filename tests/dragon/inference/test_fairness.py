@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragon.inference.fairness import (
-    Caller,
-    Clocks,
-    FairQueue,
-    Household,
-    SharedQueue,
-    due,
-    shared,
-)
+from dragon.inference.fairness import Caller, FairQueue, Household, SharedQueue, due, shared
 
 
 def test_callers_take_turns_and_each_keeps_its_order() -> None:
@@ -130,60 +122,6 @@ def test_households_have_what_the_least_wanting_one_has_and_little_more() -> Non
     assert chosen == ["a0", "a1", "b0", "c0"]
     # Of one household's, whoever is alone has all.
     assert shared(items[:32], alone, 100, lambda due: due) == (items[:32], [])
-
-
-BUSY, NOW_AND_THEN = Household("busy"), Household("now and then")
-BOTH = {BUSY, NOW_AND_THEN}
-
-
-def served(clocks: Clocks, households: set[Household], turns: int) -> list[str]:
-    """Who is served turn by turn, each for as long, of those who want something in each."""
-    names = []
-    for _ in range(turns):
-        first = clocks.serve(households)
-        names += sorted(each.name for each in first)
-        for each in first:
-            clocks.spend(each, 0.01)
-    return names
-
-
-def test_who_comes_back_has_two_thirds_until_both_are_level() -> None:
-    clocks = Clocks()
-    served(clocks, BOTH, 10)
-    served(clocks, {BUSY}, 10_000)
-    both = served(clocks, BOTH, 900)
-    assert both.count("now and then") == 900
-    assert 440 < both.count("busy") < 460
-    # What it can be behind is bounded.
-    later = served(clocks, BOTH, 2000)
-    assert later[-900:].count("busy") == 450
-
-
-def test_whose_work_takes_longer_is_served_less_often() -> None:
-    clocks = Clocks()
-    had = {"busy": 0.0, "now and then": 0.0}
-    for _ in range(1000):
-        for each in clocks.serve(BOTH):
-            took = 0.1 if each is BUSY else 0.01
-            clocks.spend(each, took)
-            had[each.name] += took
-    assert had["busy"] == pytest.approx(had["now and then"], abs=0.2)
-
-
-def test_time_goes_by_weight() -> None:
-    names = served(Clocks(), {BUSY, Household("twice", 2)}, 3000)
-    assert names[-900:].count("twice") == pytest.approx(600, abs=10)
-
-
-def test_a_queue_passes_over_those_whose_turn_it_is_not() -> None:
-    queue = SharedQueue[str]()
-    queue.put(Caller(BUSY, ""), "one")
-    queue.put(Caller(NOW_AND_THEN, ""), "two")
-    assert queue.households == BOTH
-    assert queue.take({NOW_AND_THEN}) == "two"
-    with pytest.raises(LookupError):
-        queue.take({NOW_AND_THEN})
-    assert queue.take() == "one"
 
 
 def test_what_is_due_goes_by_weight() -> None:
