@@ -26,6 +26,7 @@ from app.documents.jobs import RunJob
 from app.documents.spelling import respelled
 from app.documents.summaries import Summaries, subject
 from app.documents.tables.answer import answer
+from app.documents.tables.question import sums_up
 from app.documents.tables.records import Shelf
 from app.documents.texts import APART, paragraph_at, text_of, title_of, whole_end
 from app.storage.tables import Chunk, Document
@@ -96,8 +97,10 @@ class Finder:
             return best[:k]
         if (computed := await self._computed(query, best, scope)) is not None:
             return computed
-        found = (await self._judged(asked, best, scope))[:k]
-        return await asyncio.to_thread(_in_paragraphs, found, self.tables.files)
+        found = await self._judged(asked, best, scope)
+        if sums_up(asked.text) and len(_alike(found)) > 1:
+            return []  # one of the parts is not the sum
+        return await asyncio.to_thread(_in_paragraphs, found[:k], self.tables.files)
 
     async def passages(self, query: str, k: int, scope: Scope = EVERYTHING) -> list[DocumentHit]:
         """At most k passages that answer a query, best first; `context` is their heading.
@@ -334,6 +337,16 @@ def _newest(
 
 def _about(hit: DocumentHit) -> str:
     return f"{hit.text} {hit.context} {hit.about} {hit.title}"
+
+
+def _alike(hits: Sequence[DocumentHit]) -> list[DocumentHit]:
+    """The first line, and those of its document that say the same in other figures."""
+    return [
+        hit
+        for hit in hits
+        if hit.document == hits[0].document
+        if _without_figures(hit.text) == _without_figures(hits[0].text)
+    ]
 
 
 def _without_figures(text: str) -> list[str]:

@@ -96,6 +96,12 @@ _LISTED = re.compile(
 _ALIKE = 5  # letters
 
 
+def sums_up(question: str) -> bool:
+    """Whether a question asks for a sum or a mean."""
+    marks = (mark for each, mark in _OPERATIONS if each in (Operation.SUM, Operation.MEAN))
+    return not set(words(question)).isdisjoint(set().union(*marks))
+
+
 def read(question: str, table: Table, title: str) -> TableQuery | None:
     """The query that a question asks of a table with this title; None if it may be another one."""
     return _Reading(question, table, title).query()

@@ -333,6 +333,14 @@ async def test_the_newest_version_answers_and_says_that_there_are_others(
     assert first.others == others
 
 
+async def test_one_of_several_parts_is_not_the_sum(store: DocumentStore) -> None:
+    months = "In week 31 the harbour took 410 euros. In week 32 the harbour took 385 euros."
+    await ingest(store, "harbour.txt", months.encode())
+    (first, *_) = await store.search("How much did the harbour take in week 32?", 1)
+    assert "385" in first.text
+    assert await store.search("How much did the harbour take in total?", 1) == []
+
+
 async def test_what_two_files_say_of_two_people_are_no_versions(store: DocumentStore) -> None:
     for name, room in (("Ida Holm", 14), ("Per Lind", 27)):
         text = f"Staff card of {name}.\nThe office is room {room}.\n"
