@@ -80,13 +80,18 @@ def device(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 
 @pytest.fixture
 def emptied(device: Service) -> Iterator[None]:
-    """Whatever the test has uploaded is deleted after it, and its projects are."""
-    yield
+    """The device's documents and projects are the test's own; they are deleted after it."""
     with httpx.Client(base_url=device.url, headers=device.headers, timeout=60) as client:
-        for file in client.get("/v1/files").json()["data"]:
-            client.delete(f"/v1/files/{file['id']}")
-        for project in client.get("/api/projects").json()["data"]:
-            client.delete("/api/projects", params={"name": project["name"]})
+        _delete_all(client)
+        yield
+        _delete_all(client)
+
+
+def _delete_all(client: httpx.Client) -> None:
+    for file in client.get("/v1/files").json()["data"]:
+        client.delete(f"/v1/files/{file['id']}")
+    for project in client.get("/api/projects").json()["data"]:
+        client.delete("/api/projects", params={"name": project["name"]})
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,7 @@ def test_many_are_searched_sorted_filtered_and_selected(chat: ChatPage, tmp_path
     # What is added is seen.
     drop(page, wood="The wood is stacked.")
     expect(names).to_have_count(3)
+    assert chat.wait_document("wood.txt") == "processed"
 
 
 @pytest.mark.usefixtures("emptied")
