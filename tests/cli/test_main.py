@@ -20,9 +20,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Runs `dragon up` with services that answer /ready, and /again by asking to be started again.
+# Runs `dragon up` with services that answer /ready, and /again by asking for others in their place.
 _STAND_IN = """
-import os, sys, time
+import os, socket, sys, threading, time
+from cli.gate import GO, LOADED, SWITCH
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 class Ready(BaseHTTPRequestHandler):
@@ -30,10 +31,19 @@ class Ready(BaseHTTPRequestHandler):
         self.send_response(200)
         self.end_headers()
         if self.path == "/again":
-            os._exit(75)
+            gate.send(SWITCH)
+            threading.Thread(target=leave).start()
+
+def leave():
+    if gate.recv(1) == GO:
+        os._exit(0)
 
 if sys.argv[1] == os.environ.get("BROKEN"):
     sys.exit(3)
+gate = socket.socket(fileno=int(sys.argv[3]))
+gate.send(LOADED)
+if gate.recv(1) != GO:
+    sys.exit(1)
 names = ("DRAGON_PEER_KEY", "DRAGON_PEER_KEYS", "DRAGON_PEER_URL", "DRAGON_THREADS")
 words = ["started", sys.argv[1], os.getpid(), *map(os.environ.get, names)]
 os.write(1, (" ".join(map(str, words)) + "\\n").encode())  # in one piece: two of us write
@@ -171,16 +181,14 @@ def test_one_that_dies_is_started_again_beside_the_other(up: Up, dead: str, othe
     assert all(map(gone, up.children.values()))
 
 
-def test_one_that_asks_to_be_started_again_is_with_the_other(
-    up: Up, environment: dict[str, str]
-) -> None:
+def test_others_take_the_place_of_both(up: Up, environment: dict[str, str]) -> None:
     up.read_until("Ctrl-C")
     before = up.children
     httpx.get(f"http://127.0.0.1:{environment['DRAGON_PORT']}/again", timeout=60)
-    up.read_until("Starting again")
-    assert all(map(gone, before.values()))
+    up.read_until("Loading the model chosen on the page.")
     for _ in before:
         up.read_until("started")
+    assert all(map(gone, before.values()))
     assert not set(up.children.values()) & set(before.values())
     up.process.terminate()
     assert "ended by itself" not in up.end()

@@ -19,7 +19,7 @@ _SENSE: dict[str, Any] = {
     "text": QUESTION, "question": QUESTION, "stream": False, "as": "json",
     # An answer names its passages, however short it is.
     "max_tokens": 2, "max_output_tokens": 2, "options": {"num_predict": 2},
-    "start": 0, "end": 500, "limit": 100, "temperature": 0.0, "path": "/tmp",
+    "start": 0, "end": 500, "number": 1, "limit": 100, "temperature": 0.0, "path": "/tmp",
 }  # fmt: skip
 # What stands in the place of another field, where a body has both.
 _RATHER = {"prompt": {"input"}, "messages": {"prompt"}}
