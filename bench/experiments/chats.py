@@ -21,6 +21,7 @@ from typing import Any
 import httpx
 
 from bench.lib import report
+from dragon.models import EMBEDDED_WRITER
 from dragon.retrieval.prompt_rows import NO_ANSWER
 from harness import services, two_sided
 from harness.services import Setup
@@ -115,7 +116,8 @@ def main() -> None:
     folder = CHATS / half
     files = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != _QUESTIONS}
     with tempfile.TemporaryDirectory() as data:
-        setup = Setup(Path(data))
+        built_in = {"DRAGON_MODEL": str(EMBEDDED_WRITER)}
+        setup = Setup(Path(data), built_in | services.AS_INSTALLED)
         corpus = services.demo_corpus(setup.data)
         with services.peer(setup, corpus) as peer, services.device(setup, peer.port) as device:
             two_sided.upload_files(device, files)
