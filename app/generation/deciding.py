@@ -56,24 +56,26 @@ class Decider:
         most = control.MAX_QUERY
         request = replace(request, query=request.query[-most:], cloud_query=request.asked[-most:])
         if holds and request.cloud is Cloud.WHEN_NEEDED:
-            return Decision(_alone(request), events=(NotAsked(),))
-        rewritten, alone = self.retrieval.in_one_row(request), request
-        if rewritten and self.retrieval.asks(request):
-            alone = await self.rewriter.alone(request)
+            return Decision(_without_cloud(request), events=(NotAsked(),))
+        rewritten = self.retrieval.in_one_row(request)
+        searched = rewritten and self.retrieval.asks(request)
+        alone = await self.rewriter.alone(request) if searched else request
         if await self.retrieval.needless(alone):
-            return Decision(_alone(request), self.retrieval.everyday(request), (NotAsked(),))
-        if rewritten and self.retrieval.asks(request):
+            return Decision(
+                _without_cloud(request), self.retrieval.everyday(request), (NotAsked(),)
+            )
+        if searched:
             request = self._written_from(alone)
         if not request.joint:
             return Decision(request)
         if not self.ledger.writable:
             reason = "nothing may leave, since the ledger cannot be written"
-            return Decision(_alone(request), events=(PeerChanged(False, 0, reason),))
+            return Decision(_without_cloud(request), events=(PeerChanged(False, 0, reason),))
         found: Retrieved | None = None
         if request.cloud is Cloud.WHEN_NEEDED:
             found = await self.retrieval.find(request, request.limit)
             if request.judged and found.answers:
-                return Decision(_alone(request), found, (NotAsked(),))
+                return Decision(_without_cloud(request), found, (NotAsked(),))
         if rewritten:
             request = self._written_from(await self.rewriter.alone_for_cloud(request))
         if not hides(request):
@@ -81,13 +83,13 @@ class Decider:
         if not self.link.connected:
             # Without a peer to write with, the whole conversation may be used.
             away = PeerChanged(False, 0, self.link.status.away)
-            return Decision(_alone(request), found, (away,))
+            return Decision(_without_cloud(request), found, (away,))
         if request.cloud is Cloud.WHEN_NEEDED and request.judged:
             # They may answer in the cloud's wording, though not in the whole chat's.
             given = Given.of(request).request
             found = await self.retrieval.find(given, request.limit)
             if found.answers:
-                return Decision(_alone(given), found, (NotAsked(),))
+                return Decision(_without_cloud(given), found, (NotAsked(),))
             return Decision(request, found)
         return Decision(request)
 
@@ -111,6 +113,6 @@ class Decider:
         )
 
 
-def _alone(request: GenerationRequest) -> GenerationRequest:
+def _without_cloud(request: GenerationRequest) -> GenerationRequest:
     """The request without the cloud."""
     return replace(request, cloud=Cloud.NEVER)

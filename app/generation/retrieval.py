@@ -234,8 +234,10 @@ class Retrieval:
         if holds_a_chat(message):
             return True
         wordings = dict.fromkeys((message[-control.MAX_QUERY :], request.query))
-        job = self.engine.submit_urgent(lambda: min(map(self.judge.needless, wordings)))
-        return await asyncio.wrap_future(job) > NEEDLESS
+        job = self.engine.submit_urgent(
+            lambda: all(self.judge.needless(each) > NEEDLESS for each in wordings)
+        )
+        return await asyncio.wrap_future(job)
 
     def everyday(self, request: GenerationRequest) -> Retrieved:
         """The row before a message that needs no document."""
