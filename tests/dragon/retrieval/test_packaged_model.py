@@ -8,8 +8,11 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 from sentence_transformers import SentenceTransformer
+from transformers import BertModel
 
+from dragon.retrieval.bert import Bert, read_weights
 from dragon.retrieval.embedder import Embedder, packaged_directory
 from tests.samples import embedder
 
@@ -43,10 +46,27 @@ def test_a_tokenizer_equal_to_the_librarys(reference: Embedder) -> None:
     assert embedder().tokenizer.fingerprint == reference.tokenizer.fingerprint
 
 
-def test_loading_leaves_sentence_transformers_alone() -> None:
+def test_states_equal_those_of_transformers_bit_for_bit() -> None:
+    directory = packaged_directory()
+    reference = BertModel.from_pretrained(str(directory)).eval()
+    network = Bert(directory, read_weights(directory))
+    draw = torch.Generator().manual_seed(1)
+    tokens = torch.randint(1000, 30000, (4, 70), generator=draw)
+    segments = (torch.arange(70) > 20).long().expand(4, 70)
+    lengths = torch.tensor([70, 69, 33, 5])
+    mask = (torch.arange(70) < lengths[:, None]).long()
+    with torch.inference_mode():
+        own = network(tokens, mask, segments)
+        said = reference(tokens, attention_mask=mask, token_type_ids=segments).last_hidden_state
+    assert torch.equal(own, said)
+
+
+def test_loading_judge_and_embedder_imports_no_trainer_and_no_compiler() -> None:
     code = (
         "import sys; from dragon.retrieval.embedder import Embedder; Embedder.load();"
-        "print([n for n in ('sentence_transformers', 'sklearn') if n in sys.modules])"
+        "from dragon.retrieval.judge import Judge; Judge.load();"
+        "heavy = ('sentence_transformers', 'sklearn', 'scipy', 'sympy', 'torch._dynamo');"
+        "print([name for name in heavy if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
