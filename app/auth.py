@@ -81,7 +81,7 @@ def needs_key(path: str) -> bool:
     return path.startswith(("/v1/", "/api/", "/ws/")) or path in _CLOSED
 
 
-class Sessions:
+class BrowserSessions:
     """Signed-in browsers, by the SHA-256 of their cookies' values, until they expire or sign out.
 
     Kept in a file, if given, so that a restart signs nobody out. A new key ends all sessions;
@@ -181,7 +181,7 @@ class Authenticator:
     ) -> None:
         self._key = key.encode()
         self._named = named
-        self.sessions = Sessions(key, sessions)
+        self.sessions = BrowserSessions(key, sessions)
         self.attempts = Attempts()
 
     def accepts_key(self, candidate: str) -> bool:

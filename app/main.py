@@ -47,7 +47,7 @@ from app.auth import Authenticator, api_key
 from app.container import AppState, Succession
 from app.generation.threads import Threads
 from app.metrics import Metrics
-from app.middleware import BodyLimit, Gate, RequestContext
+from app.middleware import AccessControl, BodyLimit, RequestContext
 from app.settings import Settings
 
 MAX_BODY_BYTES = 4 * 2**20
@@ -108,7 +108,7 @@ def create_app(
             Middleware(RequestContext),
             Middleware(LenientHttp, strict=settings.strict),
             *_cross_origin(settings),
-            Middleware(Gate, host=settings.host),
+            Middleware(AccessControl, host=settings.host),
             Middleware(BodyLimit, limit=MAX_BODY_BYTES, unbounded=frozenset({"/v1/files"})),
         ],
     )

@@ -85,7 +85,7 @@ class Metrics:
         self._requests.labels(method, route, str(status)).inc()
         self._duration.labels(route).observe(seconds)
 
-    # Observes answers (`app.generation.accumulator.Observer`).
+    # Observes answers (`app.generation.accumulator.AnswerObserver`).
 
     def begun(self, answer: AnswerState) -> None:
         """An answer is about to be written."""

@@ -106,7 +106,7 @@ def _chats(scope: Scope) -> bool:
     return state.generation.tokenizer.chats
 
 
-class Gate:
+class AccessControl:
     """Access control: the Host must be ours; paths that need it require a key or the cookie.
 
     The Host check prevents DNS rebinding; the Origin check keeps out pages of other origins on this

@@ -13,7 +13,7 @@ from app.api.page.languages import texts
 from app.models import choice, trial
 from app.models.catalogue import OFFERS, Offer, offer_named
 from app.models.found import Listing, look, model_named
-from app.models.model import Kind, Model, gigabytes
+from app.models.model import Model, ModelKind, gigabytes
 from app.settings import Settings
 from cli.defaults import is_set, share_cores, share_link
 from dragon.models import EMBEDDED_WRITER, PACKAGE
@@ -24,10 +24,10 @@ program = typer.Typer(
 )
 
 _KINDS = {
-    Kind.DEMO: "small, writes from the lines that answer",
-    Kind.FILE: ".gguf file, run by llama.cpp",
-    Kind.DIRECTORY: "run by PyTorch",
-    Kind.SERVER: "model server",
+    ModelKind.DEMO: "small, writes from the lines that answer",
+    ModelKind.FILE: ".gguf file, run by llama.cpp",
+    ModelKind.DIRECTORY: "run by PyTorch",
+    ModelKind.SERVER: "model server",
 }
 Name = Annotated[str, typer.Argument(help="As listed, or a path, a hub name or a URL.")]
 

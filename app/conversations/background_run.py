@@ -13,7 +13,7 @@ from app.generation.accumulator import AnswerState, Write
 from app.generation.events import Event, GenerationRequest, TextDelta
 from app.owners import DEVICE, acting
 from app.problems import reported
-from app.storage.tables import Message, MessageState
+from app.storage.tables import MessageState, StoredMessage
 
 Prepare = Callable[[], Awaitable[tuple[GenerationRequest, int]]]
 
@@ -26,7 +26,7 @@ _DRAIN_S = 5.0
 class BackgroundRun:
     """One answer of a conversation while it is written. `over`: it has ended and is stored."""
 
-    def __init__(self, answer: Message, store: ConversationStore, model: str) -> None:
+    def __init__(self, answer: StoredMessage, store: ConversationStore, model: str) -> None:
         self.id, self.owner = answer.id, answer.owner
         before = Before(answer.text, answer.record, tuple(answer.tokens))
         self.written = Written(before, model=model)
@@ -150,7 +150,7 @@ class BackgroundRuns:
         self._running: dict[str, BackgroundRun] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def start(self, answer: Message, prepare: Prepare) -> BackgroundRun:
+    def start(self, answer: StoredMessage, prepare: Prepare) -> BackgroundRun:
         """Begin to write an answer, or to continue one.
 
         `prepare` returns the request, and how many turns of the conversation it leaves out.

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from app.storage.tables import Conversation, Message
+from app.storage.tables import Conversation, StoredMessage
 
 _UNSAFE = re.compile(r"[^\w .-]+")
 
@@ -18,7 +18,7 @@ def filename(conversation: Conversation, ending: str) -> str:
     return f"{stem}.{ending}"
 
 
-def as_json(conversation: Conversation, messages: Sequence[Message]) -> dict[str, Any]:
+def as_json(conversation: Conversation, messages: Sequence[StoredMessage]) -> dict[str, Any]:
     """All branches, with sources and how each answer came about."""
     return {
         "id": conversation.id,
@@ -30,7 +30,7 @@ def as_json(conversation: Conversation, messages: Sequence[Message]) -> dict[str
     }
 
 
-def message_as_json(message: Message) -> dict[str, Any]:
+def message_as_json(message: StoredMessage) -> dict[str, Any]:
     """A message with its sources and how it came about."""
     return {
         "id": message.id,
@@ -44,7 +44,7 @@ def message_as_json(message: Message) -> dict[str, Any]:
     }
 
 
-def as_markdown(conversation: Conversation, branch: Sequence[Message]) -> str:
+def as_markdown(conversation: Conversation, branch: Sequence[StoredMessage]) -> str:
     """The shown branch, with the names of the sources."""
     day = time.strftime("%Y-%m-%d %H:%M", time.localtime(conversation.created_at))
     parts = [f"# {conversation.title}", f"_{day}_"]
@@ -56,7 +56,7 @@ def as_markdown(conversation: Conversation, branch: Sequence[Message]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _kept(message: Message) -> str:
+def _kept(message: StoredMessage) -> str:
     if not message.private:
         return ""
     begun_openly = "private_from" in message.record

@@ -25,7 +25,7 @@ class Listed:
 
 
 @dataclass(frozen=True)
-class Listing:
+class ConversationList:
     """Lists conversations."""
 
     sessions: async_sessionmaker[AsyncSession]

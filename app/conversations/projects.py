@@ -17,7 +17,7 @@ from dragon.localizable import localizable
 
 
 @dataclass(frozen=True)
-class Summary:
+class ProjectSummary:
     """A project with the numbers of its documents and conversations."""
 
     name: str
@@ -32,7 +32,7 @@ class Projects:
     def __init__(self, sessions: async_sessionmaker[AsyncSession]) -> None:
         self._sessions = sessions
 
-    async def list(self) -> Sequence[Summary]:
+    async def list(self) -> Sequence[ProjectSummary]:
         """All projects by name: collections with documents, and projects created empty."""
         async with self._sessions() as session:
             of_collection = select(Document.collection, func.count()).group_by(Document.collection)
@@ -43,7 +43,7 @@ class Projects:
             instructions = {project.name: project.instruction for project in every}
         names = sorted({name for name in files if name} | instructions.keys(), key=str.casefold)
         return [
-            Summary(name, instructions.get(name, ""), files.get(name, 0), chats.get(name, 0))
+            ProjectSummary(name, instructions.get(name, ""), files.get(name, 0), chats.get(name, 0))
             for name in names
         ]
 

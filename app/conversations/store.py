@@ -14,14 +14,14 @@ from typing import Any
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from app.conversations.listing import Listing
+from app.conversations.listing import ConversationList
 from app.conversations.projects import Projects
 from app.documents.erasure import cited, without
 from app.owners import everyone
 from app.storage import message_search
 from app.storage.blanking import blank_given
 from app.storage.purge import Purge
-from app.storage.tables import Conversation, Document, Message, MessageState
+from app.storage.tables import Conversation, Document, MessageState, StoredMessage
 from dragon.errors import InvalidRequestError, NotFoundError
 from dragon.localizable import localizable
 
@@ -35,12 +35,12 @@ class ConversationStore:
         self._sessions = sessions
         self._purge = purge
         self.projects = Projects(sessions)
-        listing = Listing(sessions)
+        listing = ConversationList(sessions)
         self.list, self.pinned = listing.list, listing.pinned
 
     async def start(self) -> None:
         """Mark answers that a crash interrupted as stopped."""
-        writing = update(Message).where(Message.state == MessageState.WRITING)
+        writing = update(StoredMessage).where(StoredMessage.state == MessageState.WRITING)
         with everyone():
             async with self._sessions.begin() as session:
                 await session.execute(writing.values(state=MessageState.STOPPED))
@@ -50,19 +50,19 @@ class ConversationStore:
         async with self._sessions() as session:
             return await _conversation(session, identity)
 
-    async def messages(self, identity: str) -> Sequence[Message]:
+    async def messages(self, identity: str) -> Sequence[StoredMessage]:
         """All its messages, parents first and branches in order. Raises `NotFoundError`."""
         async with self._sessions() as session:
             await _conversation(session, identity)
-            query = select(Message).where(Message.conversation_id == identity)
-            return (await session.scalars(query.order_by(Message.number))).all()
+            query = select(StoredMessage).where(StoredMessage.conversation_id == identity)
+            return (await session.scalars(query.order_by(StoredMessage.number))).all()
 
-    async def message(self, identity: str) -> Message:
+    async def message(self, identity: str) -> StoredMessage:
         """One message. Raises `NotFoundError`."""
         async with self._sessions() as session:
             return await _message(session, identity)
 
-    async def path(self, identity: str) -> Sequence[Message]:
+    async def path(self, identity: str) -> Sequence[StoredMessage]:
         """The branch that ends with a message, its first question first."""
         message = await self.message(identity)
         known = {each.id: each for each in await self.messages(message.conversation_id)}
@@ -71,11 +71,11 @@ class ConversationStore:
             path.append(known[path[-1].parent_id])
         return path[::-1]
 
-    async def answers(self, question: str) -> Sequence[Message]:
+    async def answers(self, question: str) -> Sequence[StoredMessage]:
         """All answers to a question, in order."""
         async with self._sessions() as session:
-            query = select(Message).where(Message.parent_id == question)
-            return (await session.scalars(query.order_by(Message.number))).all()
+            query = select(StoredMessage).where(StoredMessage.parent_id == question)
+            return (await session.scalars(query.order_by(StoredMessage.number))).all()
 
     async def ask(
         self,
@@ -85,7 +85,7 @@ class ConversationStore:
         *,
         private: bool,
         project: str | None = None,
-    ) -> tuple[Conversation, Message, Message]:
+    ) -> tuple[Conversation, StoredMessage, StoredMessage]:
         """Store a question and the answer that is about to be written.
 
         Without a conversation it begins one, private if the question is, in a project if one is
@@ -121,7 +121,7 @@ class ConversationStore:
 
     async def answer_again(
         self, question: str, *, private: bool
-    ) -> tuple[Conversation, Message, Message]:
+    ) -> tuple[Conversation, StoredMessage, StoredMessage]:
         """Another answer to an existing question. Raises `NotFoundError`."""
         async with self._sessions.begin() as session:
             asked = await _message(session, question)
@@ -136,7 +136,7 @@ class ConversationStore:
             answer = await _add(session, found, question, "assistant", "", private=kept)
             return found, asked, answer
 
-    async def reopen(self, identity: str, *, private: bool) -> Message:
+    async def reopen(self, identity: str, *, private: bool) -> StoredMessage:
         """Reopen an answer, to continue it. Raises `InvalidRequestError` if that is impossible.
 
         One that was not private before and is now has `private_from`, in characters, in its record:
@@ -168,7 +168,10 @@ class ConversationStore:
             if tokens is not None:
                 values["tokens"] = list(tokens)
             saved = await session.scalar(
-                update(Message).where(Message.id == identity).values(values).returning(Message)
+                update(StoredMessage)
+                .where(StoredMessage.id == identity)
+                .values(values)
+                .returning(StoredMessage)
             )
             if saved is None:
                 return
@@ -220,8 +223,8 @@ class ConversationStore:
     async def delete(self, identity: str) -> None:
         """Delete a conversation, on disk and from the search. Raises `NotFoundError`."""
         async with self._sessions.begin() as session:
-            asked = Message.conversation_id == identity
-            await _forget_given(session, await session.scalars(select(Message).where(asked)))
+            asked = StoredMessage.conversation_id == identity
+            await _forget_given(session, await session.scalars(select(StoredMessage).where(asked)))
             await session.delete(await _conversation(session, identity))
             await message_search.forget_conversation(session, identity)
             await message_search.merge(session)
@@ -243,7 +246,7 @@ class ConversationStore:
             return await self.delete(question.conversation_id)
         async with self._sessions.begin() as session:
             await _forget_given(session, (by_id[each] for each in gone))
-            await session.execute(delete(Message).where(Message.id == question.id))
+            await session.execute(delete(StoredMessage).where(StoredMessage.id == question.id))
             conversation = await _conversation(session, question.conversation_id)
             if conversation.leaf in gone:
                 others = (each.id for each in messages if each.id not in gone)
@@ -262,7 +265,7 @@ def title_of(question: str) -> str:
     return line[:_TITLE].rsplit(" ", 1)[0].rstrip(",.;:") + "…"
 
 
-async def _forget_given(session: AsyncSession, messages: Iterable[Message]) -> None:
+async def _forget_given(session: AsyncSession, messages: Iterable[StoredMessage]) -> None:
     """Blank the words in the ledger that the cloud was asked with for these answers."""
     await blank_given(session, [key for each in messages for key in each.record.get("ledgers", ())])
 
@@ -277,8 +280,8 @@ async def _conversation(session: AsyncSession, identity: str) -> Conversation:
     return found
 
 
-async def _message(session: AsyncSession, identity: str) -> Message:
-    if (found := await session.get(Message, identity)) is None:
+async def _message(session: AsyncSession, identity: str) -> StoredMessage:
+    if (found := await session.get(StoredMessage, identity)) is None:
         raise NotFoundError(localizable("chat.message", "This message no longer exists."))
     return found
 
@@ -291,10 +294,12 @@ async def _add(
     body: str,
     *,
     private: bool,
-) -> Message:
-    last = select(func.max(Message.number)).where(Message.conversation_id == conversation.id)
+) -> StoredMessage:
+    last = select(func.max(StoredMessage.number)).where(
+        StoredMessage.conversation_id == conversation.id
+    )
     now = int(time.time())
-    message = Message(
+    message = StoredMessage(
         id=_new_id("msg"),
         conversation_id=conversation.id,
         parent_id=parent,

@@ -23,7 +23,7 @@ from app.documents.uploads import ARRIVING, DELETING, arrived
 from app.owners import everyone
 from app.storage.blanking import blank_words
 from app.storage.purge import Purge
-from app.storage.tables import Chunk, Document, Message
+from app.storage.tables import Chunk, Document, StoredMessage
 from dragon.whole_file import synchronise
 
 log = logging.getLogger(__name__)
@@ -223,9 +223,13 @@ async def blank_passages(session: AsyncSession, document: str, but_of: str | Non
     Those of one owner may be left. Call it after the transaction's first write: an answer saved in
     between would be overwritten.
     """
-    named = type_coerce(Message.record, String).contains(document, autoescape=True)
+    named = type_coerce(StoredMessage.record, String).contains(document, autoescape=True)
     if but_of is not None:
-        named &= Message.owner != but_of
-    for identity, record in await session.execute(select(Message.id, Message.record).where(named)):
+        named &= StoredMessage.owner != but_of
+    for identity, record in await session.execute(
+        select(StoredMessage.id, StoredMessage.record).where(named)
+    ):
         values = {"record": without(record, {document})}
-        await session.execute(update(Message).where(Message.id == identity).values(values))
+        await session.execute(
+            update(StoredMessage).where(StoredMessage.id == identity).values(values)
+        )

@@ -20,7 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.storage import message_search
 from app.storage.purge import Purge
-from app.storage.tables import Conversation, LedgerAnswer, Message, MessageState, Phrase
+from app.storage.tables import Conversation, LedgerAnswer, MessageState, Phrase, StoredMessage
 
 REDACTED = "[words of a deleted document]"
 """Stands in the place of a document's words."""
@@ -106,7 +106,7 @@ class Redaction:
             places = await self._places(session, words)
             titles = await self._titles(session, words)
             holding = await session.scalars(
-                select(Message.conversation_id).where(Message.id.in_(places))
+                select(StoredMessage.conversation_id).where(StoredMessage.id.in_(places))
             )
             return Quoted(frozenset(places), frozenset({*holding, *(each.id for each in titles)}))
 
@@ -115,9 +115,9 @@ class Redaction:
         words = await self._shared()
         async with self.sessions.begin() as session:
             # The first statement writes: what is saved between reading and writing would be lost.
-            await session.execute(update(Message).where(false()).values(text=""))
+            await session.execute(update(StoredMessage).where(false()).values(text=""))
             for identity, ranges in (await self._places(session, words)).items():
-                message = await session.get_one(Message, identity)
+                message = await session.get_one(StoredMessage, identity)
                 message.record = _without(message.record, words, ranges)
                 message.text, message.tokens = replaced(message.text, ranges), []
                 await session.flush()
@@ -136,7 +136,9 @@ class Redaction:
     async def _shared(self) -> Words:
         async with self.sessions() as session:
             texts = []
-            for text, record in await session.execute(select(Message.text, Message.record)):
+            for text, record in await session.execute(
+                select(StoredMessage.text, StoredMessage.record)
+            ):
                 texts += [text, *_texts(record.get("response"))]
             texts += await session.scalars(select(Conversation.title))
             said = await session.scalars(select(LedgerAnswer.words))
@@ -146,7 +148,9 @@ class Redaction:
     async def _places(self, session: AsyncSession, words: Words) -> dict[str, list[Range]]:
         """The messages that have words of the document, and where they stand in each."""
         found = {}
-        stored = select(Message.id, Message.text, Message.record, Message.state)
+        stored = select(
+            StoredMessage.id, StoredMessage.text, StoredMessage.record, StoredMessage.state
+        )
         for identity, text, record, state in await session.execute(stored):
             ranges = [*words.within(text)]
             if passages := _passages(record, self.document):

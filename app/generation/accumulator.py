@@ -130,7 +130,7 @@ class AnswerState:
 Write = Callable[[AnswerState], AsyncGenerator[Event, None]]
 
 
-class Observer(Protocol):
+class AnswerObserver(Protocol):
     """Sees every answer and each of its events, after the answer's state was updated."""
 
     def begun(self, answer: AnswerState) -> None:
@@ -146,7 +146,7 @@ class Observer(Protocol):
 class ObservedGeneration:
     """Generates answers: the only place that updates their states and notifies observers."""
 
-    def __init__(self, generate: Generate, *observers: Observer) -> None:
+    def __init__(self, generate: Generate, *observers: AnswerObserver) -> None:
         self._generate = generate
         self._observers = observers
 

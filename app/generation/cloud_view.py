@@ -20,7 +20,7 @@ from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from app.ledger.leakage import Kind, Part
+from app.ledger.leakage import Part, PartKind
 from app.owners import acting
 from app.storage.tables import KnownAnswer
 from dragon.inference.reading import END
@@ -153,21 +153,21 @@ class CloudView:
                 question = message.content
                 asked = number == asked_now or await self._asked(messages[number:], trusted=trusted)
                 message = message if asked else _BLANK[0]
-                kind = Kind.QUESTION if number == asked_now else Kind.EARLIER
+                kind = PartKind.QUESTION if number == asked_now else PartKind.EARLIER
                 parts.append(Part(kind, _told(message)))
             elif message.calls or message.role == "tool":
                 message = message if trusted and asked else _blank(message)
-                parts.append(Part(Kind.TOOLS, _told(message)))
+                parts.append(Part(PartKind.TOOLS, _told(message)))
             elif message.role == "assistant":
                 known = await self.known(question, message.content)
                 # An answer to be continued keeps its end: the next token depends on it.
                 answer = message.content if message is messages[-1] else message.content.strip()
                 if known or not trusted:
                     answer = (known or NOTHING).of(answer)
-                parts.append(Part(Kind.ANSWERS, None if known else answer))
+                parts.append(Part(PartKind.ANSWERS, None if known else answer))
                 message = Message("assistant", answer)
             else:
-                parts.append(Part(Kind.INSTRUCTIONS, _told(message)))
+                parts.append(Part(PartKind.INSTRUCTIONS, _told(message)))
             shown.append(message)
             if shown[-4:] == [*_BLANK, *_BLANK]:
                 del shown[-2:]

@@ -13,7 +13,7 @@ from app.generation.plan import Retrieved
 from app.generation.retrieval import Retrieval
 from app.generation.rewriting import Rewriter
 from app.generation.transcripts import holds_a_chat
-from app.ledger.leakage import Kind, Part
+from app.ledger.leakage import Part, PartKind
 from app.ledger.writer import Ledger
 from app.peer_link.client import Link
 from app.settings import Cloud
@@ -107,7 +107,7 @@ class Decider:
             begins=Begins.TURNS,
             cloud_conversation=None if known == own else known,
             parts=tuple(
-                part for part in request.parts if part == Part(Kind.QUESTION, request.asked)
+                part for part in request.parts if part == Part(PartKind.QUESTION, request.asked)
             ),
             prompt=request.prompt or (request.begins, request.conversation),
         )

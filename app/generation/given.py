@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from app.generation.events import GenerationRequest
-from app.ledger.leakage import Kind, Part
+from app.ledger.leakage import Part, PartKind
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,13 @@ class Given:
         request = self.request
         yield from request.parts
         if request.raw:
-            yield Part(Kind.PROMPT, decode(request.conversation))
+            yield Part(PartKind.PROMPT, decode(request.conversation))
         elif request.asked not in (part.text for part in request.parts):
-            yield Part(Kind.SEARCH, request.asked)
+            yield Part(PartKind.SEARCH, request.asked)
         if request.sampling.grammar:
-            yield Part(Kind.FORMAT, request.sampling.grammar)
+            yield Part(PartKind.FORMAT, request.sampling.grammar)
         if biased := request.sampling.logit_bias:
-            yield Part(Kind.WORDS, decode([token for token, _ in biased]))
+            yield Part(PartKind.WORDS, decode([token for token, _ in biased]))
 
 
 def hides(request: GenerationRequest) -> bool:

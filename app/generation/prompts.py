@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from app.generation.cloud_view import View
-from app.ledger.leakage import Kind, Part
+from app.ledger.leakage import Part, PartKind
 from dragon.errors import ContextLengthError, InvalidRequestError
 from dragon.inference.chat_template import Rendering
 from dragon.inference.rows import Begins
@@ -89,7 +89,7 @@ async def chat_prompt(
 
 
 def _offered(tool: Tool) -> Part:
-    return Part(Kind.TOOLS, json.dumps(tool.described(), ensure_ascii=False))
+    return Part(PartKind.TOOLS, json.dumps(tool.described(), ensure_ascii=False))
 
 
 async def shortened(

@@ -24,7 +24,7 @@ from app.generation.plan import Plan, Retrieved
 from app.generation.retrieval import Retrieval
 from app.generation.run import DeviceRun
 from app.generation.scoring import Scorer
-from app.ledger.leakage import Kind, Part
+from app.ledger.leakage import Part, PartKind
 from app.ledger.writer import Account, Ledger
 from app.peer_link.client import Link
 from app.peer_link.status import PeerStatus
@@ -178,7 +178,7 @@ class GenerationService:
         if request.joint:
             account.given(Given.of(request).parts(self.tokenizer.decode))
         elif request.mode.fetches and not request.private:
-            account.given([Part(Kind.SEARCH, request.asked)])
+            account.given([Part(PartKind.SEARCH, request.asked)])
 
     async def _bounded(self, decided: Decision, account: Account) -> tuple[Decision, Budget | None]:
         """Reserve the budget of an answer that has one, for the passages it is written from.

@@ -34,7 +34,7 @@ def ngrams(tokens: Sequence[int]) -> set[Gram]:
 
 
 @dataclass(frozen=True)
-class Quoted:
+class GramCounts:
     """Counts of distinct 5-grams: in the documents, and of those in drafts and in the answer."""
 
     documents: int
@@ -42,7 +42,7 @@ class Quoted:
     answer: int
 
 
-class Kind(StrEnum):
+class PartKind(StrEnum):
     """The kinds of the user's words that the cloud is asked with."""
 
     QUESTION = "question"
@@ -57,12 +57,12 @@ class Kind(StrEnum):
 
 
 _SAID = {
-    Kind.EARLIER: "earlier questions",
-    Kind.INSTRUCTIONS: "instructions",
-    Kind.ANSWERS: "what the cloud knows of earlier answers",
-    Kind.TOOLS: "tools, with their calls",
-    Kind.FORMAT: "the format asked for",
-    Kind.WORDS: "words asked for or against",
+    PartKind.EARLIER: "earlier questions",
+    PartKind.INSTRUCTIONS: "instructions",
+    PartKind.ANSWERS: "what the cloud knows of earlier answers",
+    PartKind.TOOLS: "tools, with their calls",
+    PartKind.FORMAT: "the format asked for",
+    PartKind.WORDS: "words asked for or against",
 }
 
 
@@ -70,7 +70,7 @@ _SAID = {
 class Part:
     """Words of a kind; None if they are in the ledger already, with an earlier answer."""
 
-    kind: Kind
+    kind: PartKind
     text: str | None
 
 
@@ -203,7 +203,7 @@ class Sent:
     told: int
 
 
-def quoted(sent: Sequence[Sent]) -> Quoted:
+def quoted(sent: Sequence[Sent]) -> GramCounts:
     """The counts over all that was sent for an answer."""
     wanted: set[Gram] = set()
     drafted: set[Gram] = set()
@@ -212,7 +212,7 @@ def quoted(sent: Sequence[Sent]) -> Quoted:
         wanted.update(*map(ngrams, each.documents))
         drafted |= each.outbound.drafted(each.committed)
         revealed |= each.outbound.revealed(each.committed, each.told)
-    return Quoted(len(wanted), len(wanted & drafted), len(wanted & revealed))
+    return GramCounts(len(wanted), len(wanted & drafted), len(wanted & revealed))
 
 
 def left(

@@ -24,7 +24,7 @@ class Passage:
 
 
 @dataclass(frozen=True)
-class Read:
+class ProgramRead:
     """Something given to a program: `reader` is the program's own name, `bytes` its total size.
 
     `answer` is the ledger id of the answer it was given, if it was one.

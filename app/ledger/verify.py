@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from sqlalchemy import func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from app.ledger.leakage import Asked, Kind, Left, Part
-from app.ledger.reads import Read
+from app.ledger.leakage import Asked, Left, Part, PartKind
+from app.ledger.reads import ProgramRead
 from app.ledger.writer import BEGIN, END, GENESIS, READ, Entry, digest_of
 from app.owners import acting, everyone
 from app.storage.tables import LedgerAnswer, LedgerEntry, LedgerRead
@@ -28,7 +28,7 @@ class LedgerDamagedError(DragonError):
 
 
 @dataclass(frozen=True)
-class Summary:
+class AnswerSummary:
     """An answer with the number of frames and bytes sent for it."""
 
     answer: LedgerAnswer
@@ -37,7 +37,7 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Link:
+class ChainEntry:
     """An entry in the chain; `previous` is the hash before it."""
 
     seq: int
@@ -55,7 +55,7 @@ class Verified:
     head: str
 
 
-async def answers(sessions: Sessions, limit: int, before: str | None) -> Sequence[Summary]:
+async def answers(sessions: Sessions, limit: int, before: str | None) -> Sequence[AnswerSummary]:
     """Answers, newest first, older than `before` if given.
 
     Raises `InvalidRequestError` if the ledger has no answer `before`.
@@ -75,10 +75,10 @@ async def answers(sessions: Sessions, limit: int, before: str | None) -> Sequenc
             if row is None:
                 raise InvalidRequestError(f"There is no answer '{before}'.", param="before")
             statement = statement.where(LedgerAnswer.number < row.number)
-        return [Summary(*row) for row in await session.execute(statement)]
+        return [AnswerSummary(*row) for row in await session.execute(statement)]
 
 
-async def answer(sessions: Sessions, answer_id: str) -> tuple[LedgerAnswer, Sequence[Link]]:
+async def answer(sessions: Sessions, answer_id: str) -> tuple[LedgerAnswer, Sequence[ChainEntry]]:
     """An answer with its frames in the order they were sent. Raises NotFoundError."""
     async with sessions() as session:
         row = await _answer(session, answer_id)
@@ -100,11 +100,11 @@ def left(row: LedgerAnswer) -> Left | None:
     """What left for an answer; None while it is written, and for one from before this was kept."""
     if row.asked is None:
         return None
-    given = None if row.given is None else [Part(Kind(p["kind"]), p["text"]) for p in row.given]
+    given = None if row.given is None else [Part(PartKind(p["kind"]), p["text"]) for p in row.given]
     return Left(Asked(row.asked), row.words, given)
 
 
-async def chain(sessions: Sessions) -> AsyncIterator[Link]:
+async def chain(sessions: Sessions) -> AsyncIterator[ChainEntry]:
     """The current owner's entries, oldest first; the previous hash may be another owner's."""
     owner, seq, previous = acting(), -1, GENESIS
     while True:
@@ -188,7 +188,7 @@ def _check_read(entry: LedgerEntry, row: LedgerRead | None) -> None:
     """Raises `LedgerDamagedError` unless an entry agrees with its read."""
     if row is None:
         raise LedgerDamagedError(f"{entry.answer} is missing (entry {entry.seq}).")
-    read = Read(row.reader, row.tool, row.bytes, answer=row.answer, id=row.id, at=row.at)
+    read = ProgramRead(row.reader, row.tool, row.bytes, answer=row.answer, id=row.id, at=row.at)
     erased = row.passages is None
     if digest_of(read.stated(row.digest)) != entry.digest or not (
         erased or digest_of(row.passages) == row.digest
@@ -214,9 +214,9 @@ def _end(row: LedgerAnswer) -> dict[str, object]:
     return said if row.epsilon is None else {**said, "epsilon": row.epsilon}
 
 
-def _link(row: LedgerEntry, previous: str) -> Link:
+def _link(row: LedgerEntry, previous: str) -> ChainEntry:
     entry = Entry(row.answer, row.at, row.kind, row.bytes, row.digest)
-    return Link(row.seq, entry, previous, row.hash)
+    return ChainEntry(row.seq, entry, previous, row.hash)
 
 
 async def _answer(session: AsyncSession, answer_id: str) -> LedgerAnswer:

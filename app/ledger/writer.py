@@ -24,8 +24,8 @@ from sqlalchemy import insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.disk import cause_of
-from app.ledger.leakage import Left, Outbound, Part, Quoted, Sent, left, quoted
-from app.ledger.reads import Read
+from app.ledger.leakage import GramCounts, Left, Outbound, Part, Sent, left, quoted
+from app.ledger.reads import ProgramRead
 from app.ledger.spending import Spending
 from app.owners import acting, everyone
 from app.storage.blanking import blank_words_of_deleted
@@ -135,7 +135,7 @@ class Ledger:
         digest = hashlib.sha256(data).hexdigest()
         self._append(account.owner, account.answer, name_of(message), len(data), digest)
 
-    def end(self, account: Account, quoted: Quoted, left: Left) -> None:
+    def end(self, account: Account, quoted: GramCounts, left: Left) -> None:
         """Close the account of an answer, with what it revealed."""
         given = [asdict(part) for part in left.given or ()]
         row = {**asdict(quoted), "asked": left.asked.value, "digest": digest_of(left.words)}
@@ -156,7 +156,7 @@ class Ledger:
         for stream in account.streams:
             self._streams.pop(stream, None)
 
-    async def read(self, read: Read) -> None:
+    async def read(self, read: ProgramRead) -> None:
         """Record what a program is about to be given; it is on disk on return."""
         passages = [asdict(passage) for passage in read.passages]
         stated = read.stated(digest_of(passages))

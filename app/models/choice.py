@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from dotenv import dotenv_values, set_key, unset_key
 
-from app.models.model import KEY, SETTINGS, Kind, Model
+from app.models.model import KEY, SETTINGS, Model, ModelKind
 from app.settings import Settings
 from dragon.errors import InvalidRequestError, StorageError
 from dragon.inference.choice import CHOSEN
@@ -38,7 +38,7 @@ def prepare(model: Model) -> None:
             ),
             param="name",
         )
-    if model.file is None or model.kind is not Kind.FILE:
+    if model.file is None or model.kind is not ModelKind.FILE:
         return
     link = Path(model.setting)
     try:

@@ -12,7 +12,7 @@ from app.models.download import fetch
 from dragon.errors import DragonError
 
 
-class Stage(StrEnum):
+class DownloadState(StrEnum):
     """How far a model has come."""
 
     NONE = "none"
@@ -26,7 +26,7 @@ class Standing:
     """An offer, how many of its bytes are here, and why the last attempt failed, if it did."""
 
     offer: Offer
-    stage: Stage
+    stage: DownloadState
     there: int
     size: int
     problem: str = ""
@@ -89,10 +89,10 @@ class Downloads:
     def _standing(self, offer: Offer, folder: Path) -> Standing:
         known = self._attempts.get(offer.name)
         if offer.path(folder).exists():
-            return Standing(offer, Stage.HERE, offer.size, offer.size)
+            return Standing(offer, DownloadState.HERE, offer.size, offer.size)
         if known and known.running:
-            return Standing(offer, Stage.COMING, known.there, known.size)
+            return Standing(offer, DownloadState.COMING, known.there, known.size)
         part = offer.part(folder)
         there = part.stat().st_size if part.exists() else 0
-        stage = Stage.PART if there else Stage.NONE
+        stage = DownloadState.PART if there else DownloadState.NONE
         return Standing(offer, stage, there, offer.size, known.problem if known else "")

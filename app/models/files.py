@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from app.models.model import Kind, Model
+from app.models.model import Model, ModelKind
 from app.paths import short
 from dragon.errors import ConfigurationError
 from dragon.inference.backends.llama_cpp.gguf import GgufHeader
@@ -68,10 +68,10 @@ def gguf(path: Path, where: str, name: str = "", link: Path | None = None) -> Mo
     except (ConfigurationError, OSError) as error:
         why = error.message if isinstance(error, ConfigurationError) else str(error)
         refusal = localizable("model.broken", "The file {why}.", why=why)
-        return Model(name, Kind.FILE, where, setting, file=file, refusal=refusal)
+        return Model(name, ModelKind.FILE, where, setting, file=file, refusal=refusal)
     memory = size + header.context * header.kv_bytes
     return Model(
-        *(name, Kind.FILE, where, setting, size, memory, header.context),
+        *(name, ModelKind.FILE, where, setting, size, memory, header.context),
         refusal=_refusal(header),
         file=file,
     )

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from app.models import files, hub, servers
 from app.models.choice import following
-from app.models.model import Kind, Model, installed_memory
+from app.models.model import Model, ModelKind, installed_memory
 from app.models.servers import Keys
 from app.paths import short
 from app.settings import Settings
@@ -100,7 +100,7 @@ def _demo() -> Model:
     size = EMBEDDED_WRITER.stat().st_size if EMBEDDED_WRITER.exists() else 0
     return Model(
         EMBEDDED_WRITER.stem,
-        Kind.DEMO,
+        ModelKind.DEMO,
         localizable("model.where.demo", "built in"),
         str(EMBEDDED_WRITER),
         size=size,
@@ -111,7 +111,7 @@ def _elsewhere(setting: str, keys: Keys) -> Model:
     """A model that is configured but was not found."""
     if is_server(setting):
         where = localizable("model.where.server", "a server")
-        return Model(setting, Kind.SERVER, where, setting, key=keys(setting))
+        return Model(setting, ModelKind.SERVER, where, setting, key=keys(setting))
     path = Path(setting).expanduser()
     if path.suffix == ".gguf" and path.exists():
         return files.gguf(path, short(path.parent))
@@ -119,7 +119,7 @@ def _elsewhere(setting: str, keys: Keys) -> Model:
         return replace(hub.directory(path, "float32"), setting=str(path.resolve()))
     return Model(
         setting,
-        Kind.DIRECTORY,
+        ModelKind.DIRECTORY,
         localizable("model.where.later", "Hugging Face hub, not downloaded yet"),
         setting,
     )

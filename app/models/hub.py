@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from app.models import files
-from app.models.model import Kind, Model
+from app.models.model import Model, ModelKind
 from app.paths import short
 from dragon.localizable import localizable
 
@@ -51,7 +51,7 @@ def directory(path: Path, dtype: str) -> Model:
 
     weights = [file for pattern in _WEIGHTS for file in path.glob(pattern)]
     size = sum(file.stat().st_size for file in weights)
-    model = Model(path.name, Kind.DIRECTORY, short(path.parent), str(path), size=size)
+    model = Model(path.name, ModelKind.DIRECTORY, short(path.parent), str(path), size=size)
     try:
         config = AutoConfig.from_pretrained(str(path), local_files_only=True)
     except (OSError, ValueError, KeyError, ImportError) as error:

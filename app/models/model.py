@@ -15,7 +15,7 @@ SETTINGS = ("DRAGON_MODEL", "DRAGON_MODEL_NAME", "DRAGON_TOKENIZER")
 KEY = "DRAGON_MODEL_KEY"
 
 
-class Kind(StrEnum):
+class ModelKind(StrEnum):
     """The kind of a model."""
 
     DEMO = "demo"
@@ -36,7 +36,7 @@ class Model:
     """
 
     name: str
-    kind: Kind
+    kind: ModelKind
     where: str
     setting: str
     size: int | None = None
@@ -53,21 +53,21 @@ class Model:
     @property
     def settings(self) -> dict[str, str]:
         """The settings that select it; empty ones must be unset."""
-        model = "" if self.kind is Kind.DEMO else self.setting
+        model = "" if self.kind is ModelKind.DEMO else self.setting
         values = (model, self.served, self.tokenizer)
         return dict(zip(SETTINGS, values, strict=True))
 
     @property
     def identity(self) -> str:
         """The same for two paths to one file."""
-        if self.kind is Kind.SERVER:
+        if self.kind is ModelKind.SERVER:
             return f"{self.setting} {self.served}"
         return _resolved(self.file or self.setting)
 
     def is_set_by(self, setting: str) -> bool:
         """Whether a value of `DRAGON_MODEL` names this model."""
         return setting == self.setting or (
-            self.kind is not Kind.SERVER and _resolved(setting) == self.identity
+            self.kind is not ModelKind.SERVER and _resolved(setting) == self.identity
         )
 
     def within(self, memory: int) -> Model:

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from app.models.model import Kind, Model
+from app.models.model import Model, ModelKind
 from dragon.localizable import localizable
 
 PORTS = {
@@ -54,7 +54,7 @@ def _at(port: int, usual: str, keys: Keys) -> Iterator[Model]:
             if key
             else localizable("model.server.key", "It asks for a key: set DRAGON_MODEL_KEY.")
         )
-        yield Model(url, Kind.SERVER, where, url, refusal=says, wants_key=True)
+        yield Model(url, ModelKind.SERVER, where, url, refusal=says, wants_key=True)
         return
     for each in models:
         if each.get("owned_by") == _OURS:
@@ -67,7 +67,7 @@ def _at(port: int, usual: str, keys: Keys) -> Iterator[Model]:
         yield Model(
             *(
                 f"{url}#{name}" if several else url,
-                Kind.SERVER,
+                ModelKind.SERVER,
                 localizable("model.where.served", "{where}: {name}", where=where, name=name),
                 url,
             ),

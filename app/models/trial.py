@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import SecretStr
 
 from app.models.choice import on_this_machine
-from app.models.model import KEY, Kind, Model, gigabytes, installed_memory
+from app.models.model import KEY, Model, ModelKind, gigabytes, installed_memory
 from dragon.errors import (
     DragonError,
     HandshakeError,
@@ -100,7 +100,7 @@ COMMAND = (sys.executable, "-m", "app.models.trial")
 def environment(model: Model) -> dict[str, str]:
     """The environment of the process that tries a model."""
     # Set even if it is the model's own: `.env` may set that of the current model.
-    own = "" if model.kind is Kind.SERVER else model.setting
+    own = "" if model.kind is ModelKind.SERVER else model.setting
     tokenizer = {"DRAGON_TOKENIZER": model.tokenizer or own}
     key = {KEY: model.key.get_secret_value() if model.key else ""}
     return os.environ | model.settings | {"DRAGON_MODEL": model.setting} | tokenizer | key

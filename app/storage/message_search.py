@@ -9,13 +9,13 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.owners import everyone
 from app.storage import full_text
-from app.storage.tables import Message
+from app.storage.tables import StoredMessage
 
 _SEARCH = table("message_search", column("message"), column("conversation"))
 _PLACE: ColumnElement[str] = literal_column("snippet(message_search, 0, '', '', '…', 12)")
 
 
-async def index(session: AsyncSession, message: Message) -> None:
+async def index(session: AsyncSession, message: StoredMessage) -> None:
     """Make the search find the message's current text."""
     await forget(session, message.id)
     said = {"id": message.id, "of": message.conversation_id, "text": message.text}
@@ -49,7 +49,7 @@ async def found(session: AsyncSession, words: Sequence[str]) -> dict[str, str]:
         return {}
     matching = (
         select(_SEARCH.c.conversation, _PLACE)
-        .join(Message, Message.id == _SEARCH.c.message)
+        .join(StoredMessage, StoredMessage.id == _SEARCH.c.message)
         .where(text("message_search MATCH :query"))
         .order_by(text("message_search.rank DESC"))
     )

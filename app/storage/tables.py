@@ -216,7 +216,7 @@ class Conversation(Owned, Base):
     private: Mapped[bool] = mapped_column(server_default=false(), default=False)
 
 
-class Message(Owned, Base):
+class StoredMessage(Owned, Base):
     """A question or an answer; messages with the same parent are branches, ordered by `number`.
 
     `record` is what the page shows besides an answer's text, as in its WebSocket messages; `tokens`

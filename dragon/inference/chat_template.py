@@ -18,7 +18,7 @@ from typing import Any
 
 from dragon.errors import ConfigurationError, InvalidRequestError
 from dragon.inference.rows import Begins
-from dragon.inference.tools import Form, Tool, ToolCall, form_of
+from dragon.inference.tools import CallFormat, Tool, ToolCall, form_of
 
 # A model without a chat template (OPT and other base models) is prompted in plain text.
 PLAIN_TEMPLATE = (
@@ -119,7 +119,7 @@ class ChatTemplate:
         self._of_day = lru_cache(16)(self._opening)
 
     @cached_property
-    def form(self) -> Form | None:
+    def form(self) -> CallFormat | None:
         """How tool calls are written; None if the template has none, or in an unknown form."""
         try:
             offered = self.render(_QUESTION, Rendering(_CALLING))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from dragon.inference.tokenizer import Tokenizer
-from dragon.inference.tools import CallReader, Form, ToolCall, overlap
+from dragon.inference.tools import CallFormat, CallReader, ToolCall, overlap
 
 BEGIN, END = "<think>", "</think>"
 _REPLACEMENT = "\ufffd"
@@ -88,7 +88,7 @@ class Reading:
     A model that `reasons` may think first; if it has `begun`, the prompt ends inside its reasoning.
     """
 
-    form: Form | None = None
+    form: CallFormat | None = None
     reasons: bool = False
     begun: bool = False
 

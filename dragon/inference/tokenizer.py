@@ -21,7 +21,7 @@ from dragon.inference.chat_template import ChatTemplate, Rendering
 from dragon.inference.chat_template import Message as Message
 from dragon.inference.grammar import Grammars, Mask
 from dragon.inference.rows import Begins
-from dragon.inference.tools import Form
+from dragon.inference.tools import CallFormat
 
 _LONG = 1 << 14  # characters
 _APART = "☺"  # never merged with a neighbour
@@ -249,7 +249,7 @@ class Tokenizer:
         return self._backend.chat_template is not None
 
     @property
-    def call_form(self) -> Form | None:
+    def call_form(self) -> CallFormat | None:
         """How the chat template writes tool calls; None if it has none, or in an unknown form."""
         return self._template.form
 

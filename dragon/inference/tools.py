@@ -49,7 +49,7 @@ class ToolCall:
 
 
 @dataclass(frozen=True)
-class Form:
+class CallFormat:
     """How a family of models writes a call: what surrounds it, and the name of its arguments."""
 
     begin: str
@@ -94,14 +94,14 @@ class Form:
         return calls
 
 
-HERMES = Form("<tool_call>\n", "\n</tool_call>", "arguments")
+HERMES = CallFormat("<tool_call>\n", "\n</tool_call>", "arguments")
 """Used by Qwen's and Hermes' models."""
 
-LLAMA = Form("", "", "parameters")
+LLAMA = CallFormat("", "", "parameters")
 """Used by Llama 3: the call is the whole answer."""
 
 
-def form_of(rendered: str) -> Form | None:
+def form_of(rendered: str) -> CallFormat | None:
     """The form in which a template writes calls, None if unknown."""
     if HERMES.begin.strip() in rendered:
         return HERMES
@@ -111,7 +111,7 @@ def form_of(rendered: str) -> Form | None:
 class CallReader:
     """Parses the text of an answer as it comes, into text and calls."""
 
-    def __init__(self, form: Form) -> None:
+    def __init__(self, form: CallFormat) -> None:
         self._form = form
         self._begin, self._end = form.begin.strip(), form.end.strip()
         self._held = ""
@@ -168,7 +168,7 @@ def overlap(text: str, mark: str) -> int:
     return next((n for n in range(most, 0, -1) if text.endswith(mark[:n])), 0)
 
 
-def read(text: str, form: Form) -> tuple[str, list[ToolCall]]:
+def read(text: str, form: CallFormat) -> tuple[str, list[ToolCall]]:
     """The text and the calls of a complete answer."""
     reader = CallReader(form)
     said, calls = reader.push(text)

@@ -15,7 +15,7 @@ from app.auth import (
     COOKIE,
     SESSION_S,
     Authenticator,
-    Sessions,
+    BrowserSessions,
     api_key,
     needs_key,
     one_time_code,
@@ -87,16 +87,16 @@ def test_browsers_stay_signed_in_over_a_restart_until_they_expire(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "sessions.json"
-    token = Sessions(KEY, path).begin()
+    token = BrowserSessions(KEY, path).begin()
     assert token not in path.read_text()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert Sessions(KEY, path).has(token)
-    assert not Sessions("another key", path).has(token)
+    assert BrowserSessions(KEY, path).has(token)
+    assert not BrowserSessions("another key", path).has(token)
     later = time.time() + SESSION_S + 1
     monkeypatch.setattr(time, "time", lambda: later)
-    assert not Sessions(KEY, path).has(token)
+    assert not BrowserSessions(KEY, path).has(token)
     path.write_text("damaged")
-    assert not Sessions(KEY, path).has(token)
+    assert not BrowserSessions(KEY, path).has(token)
 
 
 def test_a_link_that_was_used_is_used_after_a_restart(tmp_path: Path) -> None:
@@ -158,11 +158,11 @@ def test_what_is_open_to_all_is_known(app: FastAPI) -> None:
 def test_a_session_of_a_named_key_is_never_the_devices_own(tmp_path: Path) -> None:
     path = tmp_path / "sessions.json"
     key = NamedKey(name="anna", digest="0" * 64)
-    sessions = Sessions(KEY, path)
+    sessions = BrowserSessions(KEY, path)
     hers, own = sessions.begin(key), sessions.begin()
-    again = Sessions(KEY, path)
+    again = BrowserSessions(KEY, path)
     assert (again.has(hers), again.key_of(hers)) == (True, key.digest)
     assert (again.has(own), again.key_of(own)) == (True, None)
     assert len(json.loads(path.read_text())["sessions"]) == 1  # all that an older release reads
     again.end(hers)
-    assert not Sessions(KEY, path).has(hers)
+    assert not BrowserSessions(KEY, path).has(hers)

@@ -32,7 +32,7 @@ from app.api.mcp.tools import TOOLS, ToolResult, tool_named
 from app.api.openai.files import file_text, list_files
 from app.container import AppState
 from app.documents.store import MAX_WINDOW
-from app.ledger.reads import Passage, Read
+from app.ledger.reads import Passage, ProgramRead
 from app.problems import reported
 from app.storage.tables import Status
 from dragon.errors import DragonError
@@ -156,7 +156,7 @@ class _Handlers:
     async def _record(self, context: Context, tool: str, text: str, given: ToolResult) -> None:
         size = len(text.encode())
         await self._state.ledger.read(
-            Read(_reader(context), tool, size, given.passages, given.answer)
+            ProgramRead(_reader(context), tool, size, given.passages, given.answer)
         )
 
 

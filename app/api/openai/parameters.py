@@ -26,7 +26,7 @@ from app.settings import Cloud
 from dragon.errors import InvalidRequestError
 from dragon.inference.chat_template import Rendering
 from dragon.inference.tokenizer import Tokenizer
-from dragon.inference.tools import Form, Tool
+from dragon.inference.tools import CallFormat, Tool
 from dragon.inference.usual import Usual
 from dragon.sampling.params import Mode, Sampling
 
@@ -96,7 +96,7 @@ def variables_of(body: ChatBody | TokenizeBody, tokenizer: Tokenizer) -> dict[st
     return known | own
 
 
-def _held(body: ChatBody, tools: Sequence[Tool], form: Form | None) -> tuple[str, str]:
+def _held(body: ChatBody, tools: Sequence[Tool], form: CallFormat | None) -> tuple[str, str]:
     """The grammar of a chat's answer, and the parameter that sets it."""
     text, param = body.grammar()
     if form is None:

@@ -13,7 +13,7 @@ from app.generation.events import GenerationRequest
 from dragon.errors import InvalidRequestError
 from dragon.inference.reading import BEGIN, Reading
 from dragon.inference.tokenizer import Message, Tokenizer
-from dragon.inference.tools import Form, Tool
+from dragon.inference.tools import CallFormat, Tool
 
 T = TypeVar("T")
 MAX_TOOLS = 128
@@ -110,7 +110,7 @@ def _without(param: str) -> InvalidRequestError:
 
 def offered(
     body: Calling, tokenizer: Tokenizer, messages: Sequence[Message]
-) -> tuple[list[Tool], Form | None]:
+) -> tuple[list[Tool], CallFormat | None]:
     """The tools that a model may call, and how it writes calls; None if it is to call none.
 
     Raises `InvalidRequestError` for a model whose chat template has no tools, even if only the
@@ -133,7 +133,7 @@ def offered(
     return tools, form
 
 
-def calling(body: Calling, tools: Sequence[Tool], form: Form) -> str:
+def calling(body: Calling, tools: Sequence[Tool], form: CallFormat) -> str:
     """The grammar of an answer that must call, empty if it need not."""
     choice = body.tool_choice
     if isinstance(choice, NamedTool):

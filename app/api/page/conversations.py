@@ -16,7 +16,7 @@ from app.api.page.markdown import render
 from app.container import State
 from app.conversations import export
 from app.documents.uploads import MAX_COLLECTION_CHARACTERS
-from app.storage.tables import Conversation, Message, MessageState
+from app.storage.tables import Conversation, MessageState, StoredMessage
 
 router = APIRouter(prefix="/api/conversations", tags=["conversations"])
 
@@ -133,7 +133,7 @@ def summary(conversation: Conversation) -> dict[str, Any]:
     }
 
 
-def view(message: Message) -> dict[str, Any]:
+def view(message: StoredMessage) -> dict[str, Any]:
     """A message as the page shows it; an answer in progress is followed over the socket."""
     blocks = []
     if message.role == "assistant" and message.state != MessageState.WRITING:

@@ -152,7 +152,7 @@ async def export(state: State) -> StreamingResponse:
     )
 
 
-async def _lines(chain: AsyncIterator[verify.Link]) -> AsyncIterator[bytes]:
+async def _lines(chain: AsyncIterator[verify.ChainEntry]) -> AsyncIterator[bytes]:
     async for link in chain:
         yield orjson.dumps({"answer": link.entry.answer, **_frame(link).model_dump()}) + b"\n"
 
@@ -193,7 +193,7 @@ def _left(row: LedgerAnswer) -> str | None:
     return None if left is None else str(left)
 
 
-def _frame(link: verify.Link) -> Frame:
+def _frame(link: verify.ChainEntry) -> Frame:
     entry = link.entry
     return Frame(
         seq=link.seq,

@@ -14,7 +14,7 @@ from app.api.page.languages import texts
 from app.container import AppState, State
 from app.models.choice import choose, prepare
 from app.models.found import Listing, look
-from app.models.model import Kind, Model
+from app.models.model import Model, ModelKind
 from app.models.trial import Task
 from dragon.errors import InvalidRequestError
 from dragon.keys import require_sendable
@@ -99,7 +99,7 @@ async def use_key(body: ServerKey, state: State) -> None:
     It is kept in memory until one of its models is chosen.
     """
     server = (await _found(state)).named(body.name)
-    if server.kind is not Kind.SERVER:
+    if server.kind is not ModelKind.SERVER:
         raise InvalidRequestError("Only a model server takes a key.", param="name")
     others = {url: key for url, key in state.model_keys.items() if url != server.setting}
     tried = await asyncio.to_thread(look, state.settings, others | {server.setting: body.key})

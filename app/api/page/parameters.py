@@ -15,7 +15,7 @@ from app.generation.cloud_view import NOTHING
 from app.generation.events import Details, GenerationRequest
 from app.generation.prompts import Prompt, chat_prompt
 from app.settings import Cloud
-from app.storage.tables import Message, MessageState
+from app.storage.tables import MessageState, StoredMessage
 from dragon.errors import ContextLengthError
 from dragon.inference import tokenizer
 from dragon.sampling.params import Mode, Sampling
@@ -61,7 +61,7 @@ def request_of(state: AppState, prompt: Prompt, params: Params) -> GenerationReq
 
 async def branch_request(
     state: AppState,
-    path: Sequence[Message],
+    path: Sequence[StoredMessage],
     begun: str,
     params: Params,
     project: str | None = None,
@@ -120,7 +120,7 @@ async def _within(state: AppState, project: str, params: Params) -> Params:
 
 
 def _turns(
-    path: Sequence[Message], *, private: bool
+    path: Sequence[StoredMessage], *, private: bool
 ) -> list[tuple[tokenizer.Message, tokenizer.Message]]:
     """Earlier questions with their answers.
 

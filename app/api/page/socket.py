@@ -33,7 +33,7 @@ from app.generation.prompts import chat_prompt
 from app.peer_link.status import PeerStatus
 from app.problems import reported
 from app.settings import Cloud
-from app.storage.tables import Conversation, Message, MessageState
+from app.storage.tables import Conversation, MessageState, StoredMessage
 from dragon.errors import DragonError, InvalidRequestError, OverloadedError
 from dragon.localizable import localizable, with_localizable
 
@@ -142,7 +142,7 @@ class _Page:
             await store.save(answer.id, MessageState.STOPPED, answer.text, answer.record)
             raise
 
-    async def _begin(self, frame: Say | Again | Continue, answer: Message) -> None:
+    async def _begin(self, frame: Say | Again | Continue, answer: StoredMessage) -> None:
         """Write a stored answer, or continue its text."""
         store = self._state.conversations
         conversation = await store.get(answer.conversation_id)
@@ -251,7 +251,7 @@ def _standing(peer: PeerStatus) -> tuple[str, str, bool]:
 
 
 def _began(
-    request_id: str, conversation: Conversation, question: Message, answer: Message
+    request_id: str, conversation: Conversation, question: StoredMessage, answer: StoredMessage
 ) -> dict[str, Any]:
     return {
         "type": "began",

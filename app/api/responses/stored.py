@@ -17,10 +17,10 @@ from app.conversations.store import ConversationStore
 from app.generation.accumulator import AnswerState
 from app.generation.events import Event, Finished
 from app.problems import problem
-from app.storage.tables import Message, MessageState
+from app.storage.tables import MessageState, StoredMessage
 from dragon.errors import NotFoundError
 from dragon.inference.reading import Reading
-from dragon.inference.tools import Form
+from dragon.inference.tools import CallFormat
 
 _STATUS: dict[str, Status] = {
     MessageState.WRITING: "in_progress",
@@ -30,12 +30,12 @@ _STATUS: dict[str, Status] = {
 }
 
 
-def key_of(message: Message) -> str:
+def key_of(message: StoredMessage) -> str:
     """The common part of the ids of a response and its items."""
     return message.id.partition("-")[2]
 
 
-async def found(store: ConversationStore, response_id: str) -> Message:
+async def found(store: ConversationStore, response_id: str) -> StoredMessage:
     """The answer that is a response. Raises `NotFoundError`."""
     try:
         message = await store.message(f"msg-{response_id.removeprefix('resp_')}")
@@ -46,7 +46,7 @@ async def found(store: ConversationStore, response_id: str) -> Message:
     return message
 
 
-async def history(store: ConversationStore, last: Message) -> list[ChatMessage]:
+async def history(store: ConversationStore, last: StoredMessage) -> list[ChatMessage]:
     """The turns up to an answer, including its own."""
     turns: list[ChatMessage] = []
     for message in await store.path(last.id):
@@ -110,7 +110,7 @@ def question_of(turns: Sequence[ChatMessage], query: str) -> str:
     return next((text for text in said if text), query)
 
 
-def view(message: Message) -> ResponseView:
+def view(message: StoredMessage) -> ResponseView:
     """A stored response. What was found in a document deleted since is left out."""
     record = message.record
     kept, usage = record["response"], record.get("done", {}).get("usage")
@@ -123,7 +123,7 @@ def view(message: Message) -> ResponseView:
         query=kept["query"],
         results=kept["results"],
         reading=Reading(
-            Form(**form) if (form := kept.get("form")) else None,
+            CallFormat(**form) if (form := kept.get("form")) else None,
             reasons=kept.get("reasons", False),
             begun=kept.get("begun", False),
         ),
@@ -138,7 +138,7 @@ def view(message: Message) -> ResponseView:
 async def kept(
     events: Events,
     store: ConversationStore,
-    message: Message,
+    message: StoredMessage,
     answer: AnswerState,
     asked: ResponseView,
     turns: Sequence[ChatMessage],

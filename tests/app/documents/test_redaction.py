@@ -18,7 +18,7 @@ from app.conversations.store import ConversationStore
 from app.documents.redaction import REDACTED, RUN, Quoted, Words, broken_off, merged, replaced
 from app.documents.store import DocumentStore
 from app.storage import database
-from app.storage.tables import LedgerAnswer, Message, MessageState
+from app.storage.tables import LedgerAnswer, MessageState, StoredMessage
 from tests.app.stores import ingest, traces
 
 NOTE = (
@@ -143,7 +143,7 @@ async def test_nothing_is_left_of_a_redacted_document(
     assert (await conversations.message(unread)).text == "It is blue. 7731-M came after."
     async with sessions() as session:
         assert await session.scalar(select(LedgerAnswer.words)) is None
-        assert len((await session.scalars(select(Message))).all()) == 4
+        assert len((await session.scalars(select(StoredMessage))).all()) == 4
     assert [each.conversation.id for each in await conversations.list("came", 5)] == [other]
     assert await conversations.list("walnut", 5) == []
     assert traces(tmp_path, b"walnut", b"Philomena", b"gems.txt", document.id.encode()) == []

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.generation.cloud_view import MARK, CloudView, Known
-from app.ledger.leakage import Kind, Part
+from app.ledger.leakage import Part, PartKind
 from app.owners import acting_as
 from app.storage import database
 from app.storage.database import connect, database_url, migrate, session_maker
@@ -234,17 +234,17 @@ async def test_what_is_given_is_named_by_kind(sessions: object) -> None:
     call = ToolCall("find_key", '{"room": "attic"}', "call_1")
     chat = [*CHAT[:5], CHAT[-1], Message("assistant", "", (call,)), Message("tool", "None.")]
     assert (await view.of(chat, trusted=True)).parts == (
-        Part(Kind.INSTRUCTIONS, "Be brief."),
-        Part(Kind.EARLIER, "What is the capital of Kenya?"),
-        Part(Kind.ANSWERS, None),
-        Part(Kind.QUESTION, "How high is Mount Kenya?"),
-        Part(Kind.TOOLS, 'find_key({"room": "attic"})'),
-        Part(Kind.TOOLS, "None."),
+        Part(PartKind.INSTRUCTIONS, "Be brief."),
+        Part(PartKind.EARLIER, "What is the capital of Kenya?"),
+        Part(PartKind.ANSWERS, None),
+        Part(PartKind.QUESTION, "How high is Mount Kenya?"),
+        Part(PartKind.TOOLS, 'find_key({"room": "attic"})'),
+        Part(PartKind.TOOLS, "None."),
     )
     (*_, foreign, _) = (
         await view.of([user("Hi"), assistant("Ho."), user("Hm?")], trusted=True)
     ).parts
-    assert foreign == Part(Kind.ANSWERS, "Ho.")
+    assert foreign == Part(PartKind.ANSWERS, "Ho.")
     await view.close()
 
 
@@ -256,8 +256,8 @@ async def test_names_and_reasoning_that_are_sent_are_named(sessions: object) -> 
         Message("assistant", "", (call,), reasoning="It may be red."),
     ]
     assert (await view.of(chat, trusted=True)).parts == (
-        Part(Kind.QUESTION, "Ida Where is the key?"),
-        Part(Kind.TOOLS, "It may be red. find_key({})"),
+        Part(PartKind.QUESTION, "Ida Where is the key?"),
+        Part(PartKind.TOOLS, "It may be red. find_key({})"),
     )
 
 

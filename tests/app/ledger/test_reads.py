@@ -7,19 +7,19 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from app.ledger.reads import Passage, Read, reads
+from app.ledger.reads import Passage, ProgramRead, reads
 from app.ledger.verify import LedgerDamagedError, verify
 from app.owners import everyone
 from app.storage.blanking import blank_words
 from dragon.errors import InvalidRequestError
 from tests.app.api.page.test_ledger import opened, write
 
-READ = Read("assistant 1", "read_passage", 12, (Passage("file-1", 3, 15),))
+READ = ProgramRead("assistant 1", "read_passage", 12, (Passage("file-1", 3, 15),))
 
 
 async def test_they_are_listed_newest_first(tmp_path: Path) -> None:
     async with opened(tmp_path) as ledger:
-        given = [Read("assistant", "search_documents", size) for size in range(5)]
+        given = [ProgramRead("assistant", "search_documents", size) for size in range(5)]
         for each in given:
             await ledger.read(each)
         newest = [row.id for row in await reads(ledger.sessions, 2, None)]
@@ -56,7 +56,7 @@ async def test_every_later_change_is_found(tmp_path: Path, harm: str) -> None:
 async def test_a_deleted_document_is_named_no_more(tmp_path: Path) -> None:
     async with opened(tmp_path) as ledger:
         await ledger.read(READ)
-        await ledger.read(Read("assistant 1", "read_passage", 5, (Passage("file-2", 0, 5),)))
+        await ledger.read(ProgramRead("assistant 1", "read_passage", 5, (Passage("file-2", 0, 5),)))
         async with ledger.sessions.begin() as session:
             await blank_words(session, "file-1")
         other, gone = await reads(ledger.sessions, 2, None)

@@ -8,14 +8,14 @@ import pytest
 from pydantic import SecretStr
 
 from app.models.choice import choose, following, kept, prepare, take_back
-from app.models.model import Kind, Model
+from app.models.model import Model, ModelKind
 from app.settings import Settings
 from dragon.errors import InvalidRequestError, StorageError
 from dragon.inference.choice import CHOSEN
 from dragon.models import EMBEDDED_WRITER
 from peer.settings import PeerSettings
 
-DEMO = Model(EMBEDDED_WRITER.stem, Kind.DEMO, "built in", str(EMBEDDED_WRITER))
+DEMO = Model(EMBEDDED_WRITER.stem, ModelKind.DEMO, "built in", str(EMBEDDED_WRITER))
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +25,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def model(path: str) -> Model:
-    return Model("a model", Kind.FILE, "here", path)
+    return Model("a model", ModelKind.FILE, "here", path)
 
 
 def settings(**given: str) -> Settings:
@@ -67,7 +67,7 @@ def test_a_choice_is_taken_back(by_hand: str) -> None:
         choose(model("/first.gguf"), settings())
     first, before = following(folder), kept(folder)
     url = "http://127.0.0.1:8080"
-    server = Model("s", Kind.SERVER, "", url, served="b", key=SecretStr("sesame"))
+    server = Model("s", ModelKind.SERVER, "", url, served="b", key=SecretStr("sesame"))
     choose(server, settings())
     assert following(folder) != first
     take_back(before)
@@ -117,7 +117,7 @@ def test_a_choice_without_effect_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_what_does_not_serve_is_not_chosen() -> None:
-    broken = Model("broken", Kind.FILE, "here", "/b.gguf", refusal="It is damaged.")
+    broken = Model("broken", ModelKind.FILE, "here", "/b.gguf", refusal="It is damaged.")
     with pytest.raises(InvalidRequestError, match=r"broken does not serve\. It is damaged\."):
         choose(broken, settings())
 
@@ -126,7 +126,7 @@ def test_a_file_without_a_name_is_run_through_a_link(tmp_path: Path) -> None:
     blob = tmp_path / "sha256-feed"
     blob.write_bytes(b"weights")
     link = tmp_path / "data/models/qwen2.5-0.5b.gguf"
-    named = Model("qwen2.5:0.5b", Kind.FILE, "Ollama", str(link), file=blob)
+    named = Model("qwen2.5:0.5b", ModelKind.FILE, "Ollama", str(link), file=blob)
     prepare(named)
     prepare(named)
     assert link.read_bytes() == b"weights"
@@ -136,14 +136,14 @@ def test_a_file_without_a_name_is_run_through_a_link(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_to_is_said(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("a file")
-    named = Model("a", Kind.FILE, "", str(tmp_path / "data/models/a.gguf"), file=tmp_path)
+    named = Model("a", ModelKind.FILE, "", str(tmp_path / "data/models/a.gguf"), file=tmp_path)
     with pytest.raises(StorageError, match=r"a\.gguf could not be made"):
         prepare(named)
 
 
 def test_a_server_needs_a_tokenizer_that_a_file_must_not_keep(tmp_path: Path) -> None:
     url = "http://127.0.0.1:8080"
-    server = Model("s", Kind.SERVER, "", url, served="qwen", tokenizer="Qwen/Qwen2.5-7B")
+    server = Model("s", ModelKind.SERVER, "", url, served="qwen", tokenizer="Qwen/Qwen2.5-7B")
     choose(server, settings())
     written = (tmp_path / "data/model.env").read_text()
     assert written == (
@@ -156,7 +156,7 @@ def test_a_server_needs_a_tokenizer_that_a_file_must_not_keep(tmp_path: Path) ->
 def test_a_key_is_kept_where_nobody_else_reads_it(tmp_path: Path) -> None:
     kept, by_hand = tmp_path / "data/model.env", tmp_path / ".env"
     url = "http://127.0.0.1:8080"
-    server = Model("s", Kind.SERVER, "", url, tokenizer="a/b", key=SecretStr("sesame"))
+    server = Model("s", ModelKind.SERVER, "", url, tokenizer="a/b", key=SecretStr("sesame"))
     choose(server, settings())
     assert kept.stat().st_mode & 0o777 == 0o600
     read = Settings.read()
@@ -178,7 +178,7 @@ def test_a_key_is_kept_where_nobody_else_reads_it(tmp_path: Path) -> None:
 
 def test_a_key_that_the_environment_overrides_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRAGON_MODEL_KEY", "other-key")
-    server = Model("s", Kind.SERVER, "", "http://127.0.0.1:8080", key=SecretStr("sesame"))
+    server = Model("s", ModelKind.SERVER, "", "http://127.0.0.1:8080", key=SecretStr("sesame"))
     with pytest.raises(InvalidRequestError, match="DRAGON_MODEL_KEY is set") as refused:
         choose(server, settings())
     assert "other-key" not in str(refused.value)

@@ -14,7 +14,7 @@ import pytest
 from app.models import files
 from app.models.catalogue import OFFERS, offer_named
 from app.models.download import DownloadError, fetch
-from app.models.downloads import Downloads, Stage, Standing
+from app.models.downloads import Downloads, DownloadState, Standing
 from dragon.errors import NotFoundError
 from harness.faults.hub import Hub, serving
 
@@ -96,18 +96,18 @@ def test_one_that_is_cancelled_leaves_nothing_and_may_be_fetched_again(
             time.sleep(0.01)
         raise AssertionError(found)
 
-    assert standing(lambda now: True).stage is Stage.NONE
+    assert standing(lambda now: True).stage is DownloadState.NONE
     hub.flows.clear()
     downloads.start(OFFER, tmp_path)
     coming = standing(lambda now: now.there > 0)
-    assert (coming.stage, coming.size) == (Stage.COMING, len(hub.content))
+    assert (coming.stage, coming.size) == (DownloadState.COMING, len(hub.content))
     with pytest.raises(DownloadError, match="being downloaded already"):
         fetch(OFFER, tmp_path, silent)
     downloads.cancel(OFFER, tmp_path)
     hub.flows.set()
-    assert standing(lambda now: now.stage is not Stage.PART).stage is Stage.NONE
+    assert standing(lambda now: now.stage is not DownloadState.PART).stage is DownloadState.NONE
     downloads.start(OFFER, tmp_path)
-    assert standing(lambda now: now.stage is not Stage.COMING).stage is Stage.HERE
+    assert standing(lambda now: now.stage is not DownloadState.COMING).stage is DownloadState.HERE
 
 
 def test_a_failed_attempt_says_why(hub: Hub, tmp_path: Path) -> None:
@@ -115,10 +115,10 @@ def test_a_failed_attempt_says_why(hub: Hub, tmp_path: Path) -> None:
     downloads = Downloads()
     downloads.start(OFFER, tmp_path)
     until = time.monotonic() + 60
-    while (found := downloads.standings(tmp_path)[6]).stage is Stage.COMING:
+    while (found := downloads.standings(tmp_path)[6]).stage is DownloadState.COMING:
         assert time.monotonic() < until
         time.sleep(0.01)
-    assert (found.offer, found.stage) == (OFFER, Stage.NONE)
+    assert (found.offer, found.stage) == (OFFER, DownloadState.NONE)
     assert "status 404" in found.problem
 
 

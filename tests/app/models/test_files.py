@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.models import files
-from app.models.model import Kind, Model
+from app.models.model import Model, ModelKind
 from dragon.inference.backends.llama_cpp.gguf import GgufHeader
 
 
@@ -38,7 +38,7 @@ def test_a_blob_of_ollamas_is_a_model_under_ollamas_name(
 ) -> None:
     ollamas(tmp_path, embedded_gguf)
     (model,) = files.ollama(tmp_path, tmp_path / "data")
-    assert (model.name, model.kind, model.where) == ("qwen2.5:0.5b", Kind.FILE, "Ollama")
+    assert (model.name, model.kind, model.where) == ("qwen2.5:0.5b", ModelKind.FILE, "Ollama")
     assert model.file == tmp_path / ".ollama/models/blobs/sha256-feed"
     assert model.setting == str(tmp_path / "data/models/qwen2.5-0.5b.gguf")
     assert not model.refusal

@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from app.models import servers
 from app.models.found import look, model_named
-from app.models.model import Kind, Model
+from app.models.model import Model, ModelKind
 from app.settings import Settings
 from dragon.errors import NotFoundError
 from dragon.models import EMBEDDED_WRITER
@@ -34,7 +34,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_without_any_other_the_demo_model_is_there(home: Path) -> None:
     listing = look(Settings(_env_file=None))
-    assert [model.kind for model in listing.models] == [Kind.DEMO]
+    assert [model.kind for model in listing.models] == [ModelKind.DEMO]
     assert listing.current == listing.next == EMBEDDED_WRITER.stem
 
 
@@ -67,10 +67,10 @@ def test_a_name_is_one_of_the_list_or_what_the_setting_takes(
     home: Path, embedded_gguf: Path
 ) -> None:
     settings = Settings(_env_file=None)
-    assert model_named(EMBEDDED_WRITER.stem, settings).kind is Kind.DEMO
-    assert model_named(str(embedded_gguf), settings).kind is Kind.FILE
-    assert model_named("http://10.0.0.1:8080", settings).kind is Kind.SERVER
-    assert model_named("someone/model", settings).kind is Kind.DIRECTORY
+    assert model_named(EMBEDDED_WRITER.stem, settings).kind is ModelKind.DEMO
+    assert model_named(str(embedded_gguf), settings).kind is ModelKind.FILE
+    assert model_named("http://10.0.0.1:8080", settings).kind is ModelKind.SERVER
+    assert model_named("someone/model", settings).kind is ModelKind.DIRECTORY
     with pytest.raises(NotFoundError, match=r"No model is called 'nothing'"):
         model_named("nothing", settings)
 
@@ -84,7 +84,7 @@ def test_a_key_that_is_set_is_for_the_server_that_is_set(home: Path) -> None:
 
 
 def test_what_does_not_fit_into_memory_does_not_serve() -> None:
-    model = Model("a", Kind.FILE, "", "/a.gguf", memory=40_000_000_000)
+    model = Model("a", ModelKind.FILE, "", "/a.gguf", memory=40_000_000_000)
     assert "needs about 40.0 GB of memory; this machine has 16.0 GB" in (
         model.within(16_000_000_000).refusal
     )

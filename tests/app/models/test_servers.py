@@ -14,7 +14,7 @@ import pytest
 from pydantic import SecretStr
 
 from app.models import servers
-from app.models.model import Kind
+from app.models.model import ModelKind
 from harness import llama_server
 from harness.faults.openai_server import Behaviour, Served, serving
 from harness.models import SMALL_MODEL
@@ -59,7 +59,7 @@ def listed(*models: dict[str, Any]) -> dict[str, Any]:
 def test_a_server_of_one_model_is_set_by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
     one = listed({"id": "qwen", "owned_by": "llamacpp", "meta": {"size": 4_000}})
     port, (model,) = found(monkeypatch, 200, one)
-    assert (model.kind, model.setting) == (Kind.SERVER, f"http://127.0.0.1:{port}")
+    assert (model.kind, model.setting) == (ModelKind.SERVER, f"http://127.0.0.1:{port}")
     assert (model.where, model.size) == (f"llama-server on port {port}: qwen", 4_000)
     assert "DRAGON_TOKENIZER" in model.hint
     assert model.settings == {

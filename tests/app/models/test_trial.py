@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from app.api.page.languages import LANGUAGES, texts
 from app.models import trial
-from app.models.model import Kind, Model
+from app.models.model import Model, ModelKind
 from app.models.trial import Task, Trials
 from dragon.errors import InvalidRequestError, OverloadedError
 from dragon.inference.tokenizer import Tokenizer
@@ -24,7 +24,7 @@ from tests import tiny
 
 
 def named(path: Path) -> Model:
-    return Model(path.name, Kind.FILE, "here", str(path))
+    return Model(path.name, ModelKind.FILE, "here", str(path))
 
 
 ENGLISH = Task.of(texts("en"))
@@ -53,7 +53,7 @@ async def test_it_says_what_the_model_does(embedded_gguf: Path) -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 async def test_a_model_that_quotes_is_given_a_text_to_quote_from(language: str) -> None:
-    demo = Model("dragon-7m", Kind.DEMO, "built in", str(SMALL_MODEL))
+    demo = Model("dragon-7m", ModelKind.DEMO, "built in", str(SMALL_MODEL))
     task = Task.of(texts(language))
     report = await Trials().run(demo, task, _forever)
     assert report is not None
@@ -63,7 +63,7 @@ async def test_a_model_that_quotes_is_given_a_text_to_quote_from(language: str) 
 
 
 async def test_a_model_that_writes_is_asked_what_anybody_knows(tmp_path: Path) -> None:
-    model = Model("a", Kind.DIRECTORY, "here", str(tiny.save(tmp_path)))
+    model = Model("a", ModelKind.DIRECTORY, "here", str(tiny.save(tmp_path)))
     report = await Trials().run(model, ENGLISH, _forever)
     assert report is not None
     assert (report.question, report.text) == (ENGLISH.question, "")
@@ -78,7 +78,7 @@ async def test_a_server_is_sent_its_own_key_and_no_other(
     (tmp_path / "data").mkdir()
     (tmp_path / "data/model.env").write_text("DRAGON_MODEL_KEY=sesame\n")
     with serving(served, Behaviour(key="sesame")) as url:
-        model = Model("a", Kind.SERVER, "here", url, tokenizer=str(SMALL_MODEL))
+        model = Model("a", ModelKind.SERVER, "here", url, tokenizer=str(SMALL_MODEL))
         with pytest.raises(InvalidRequestError, match="wants a key"):
             await Trials().run(model, ENGLISH, _forever)
         report = await Trials().run(replace(model, key=SecretStr("sesame")), ENGLISH, _forever)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dragon.inference.chat_template import Message, Rendering
 from dragon.inference.rows import Begins
 from dragon.inference.tokenizer import Tokenizer
-from dragon.inference.tools import HERMES, LLAMA, CallReader, Form, Tool, ToolCall, read
+from dragon.inference.tools import HERMES, LLAMA, CallFormat, CallReader, Tool, ToolCall, read
 from harness.models import SMALL_MODEL
 from tests.templates import TEMPLATES, WITH_TOOLS, backend
 
@@ -83,7 +83,7 @@ def test_tools_that_a_template_puts_before_everything_follow_the_document() -> N
     assert of.decode(bare, special=True) == whole.removeprefix("DOC\n\n")
 
 
-def read_in_pieces(text: str, form: Form, cuts: list[int]) -> tuple[str, list[ToolCall]]:
+def read_in_pieces(text: str, form: CallFormat, cuts: list[int]) -> tuple[str, list[ToolCall]]:
     reader, said, calls = CallReader(form), "", list[ToolCall]()
     for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True):
         more, found = reader.push(text[start:end])
@@ -121,7 +121,7 @@ ATTIC, HALL = ("find_key", {"room": "attic"}), ("find_key", {"room": "hall"})
 )
 @given(data=st.data())
 def test_an_answer_is_read_alike_however_it_comes(
-    data: st.DataObject, form: Form, text: str, said: str, calls: list[Any]
+    data: st.DataObject, form: CallFormat, text: str, said: str, calls: list[Any]
 ) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
     assert plain(read(text, form)) == (said, calls)
@@ -136,7 +136,7 @@ def test_text_is_said_as_soon_as_no_call_can_begin_in_it() -> None:
 
 @pytest.mark.parametrize("form", [HERMES, LLAMA])
 @pytest.mark.parametrize("parallel", [True, False])
-def test_what_has_to_call_calls_by_the_schema(form: Form, parallel: bool) -> None:
+def test_what_has_to_call_calls_by_the_schema(form: CallFormat, parallel: bool) -> None:
     tokenizer = Tokenizer.load(SMALL_MODEL)
     mask = tokenizer.mask(form.grammar([FIND, NOW], parallel=parallel))
     chance = torch.Generator().manual_seed(3)

@@ -9,13 +9,13 @@ from mcp import Client, MCPError
 
 from app.api.mcp.server import build
 from app.container import AppState
-from app.ledger.reads import Read
+from app.ledger.reads import ProgramRead
 
 
 async def test_while_the_ledger_cannot_be_written_nothing_is_given(
     state: AppState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fail(_: Read) -> None:
+    async def fail(_: ProgramRead) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(state.ledger, "read", fail)

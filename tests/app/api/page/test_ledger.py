@@ -15,8 +15,8 @@ from sqlalchemy import delete, insert, text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.ledger import verify
-from app.ledger.leakage import Outbound, Quoted, Sent, left, quoted
-from app.ledger.reads import Passage, Read, reads
+from app.ledger.leakage import GramCounts, Outbound, Sent, left, quoted
+from app.ledger.reads import Passage, ProgramRead, reads
 from app.ledger.writer import Ledger
 from app.owners import everyone
 from app.storage.blanking import blank_words
@@ -174,13 +174,13 @@ def test_rejected_drafts_quote_too() -> None:
     # The draft at position 2 was rejected for 9, and the next one goes on behind that.
     outbound.note(draft(3, 4, epoch=1))
     sent = Sent(outbound, [DOCUMENT], (1, 2, 9, 4, 5, 6), 6)
-    assert quoted([sent]) == Quoted(3, 1, 0)
+    assert quoted([sent]) == GramCounts(3, 1, 0)
 
 
 def test_a_draft_behind_committed_text_ends_a_five_gram() -> None:
     outbound = Outbound()
     outbound.note(draft(4, 5))
-    assert quoted([Sent(outbound, [DOCUMENT], (1, 2, 3, 4, 8), 5)]) == Quoted(3, 1, 0)
+    assert quoted([Sent(outbound, [DOCUMENT], (1, 2, 3, 4, 8), 5)]) == GramCounts(3, 1, 0)
 
 
 OPEN = control.Open(
@@ -255,7 +255,7 @@ async def test_a_document_deleted_in_mid_answer_leaves_no_words(tmp_path: Path) 
             account.wrote([("file-1", DOCUMENT)], (7, 8), 2)
             async with ledger.sessions.begin() as session:
                 await session.execute(delete(Document).where(Document.id == "file-1"))
-        await ledger.read(Read("assistant", "read_passage", 5, (Passage("file-1", 0, 5),)))
+        await ledger.read(ProgramRead("assistant", "read_passage", 5, (Passage("file-1", 0, 5),)))
         await verify.verify(ledger.sessions)
         (found,) = await verify.answers(ledger.sessions, 9, None)
         (read,) = await reads(ledger.sessions, 9, None)
