@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
+import torch
 from fastapi import FastAPI
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
@@ -45,10 +47,38 @@ from app.api.responses import routes as responses
 from app.api_keys import api_keys
 from app.auth import Authenticator, api_key
 from app.container import AppState, Succession
+from app.conversations.background_run import BackgroundRuns
+from app.conversations.store import ConversationStore
+from app.documents.store import DocumentStore
+from app.embeddings import EmbeddingService
+from app.erasing import Erasing
+from app.generation.accumulator import ObservedGeneration
+from app.generation.admission import Admission
+from app.generation.cloud_view import CloudView
+from app.generation.deciding import Decider
+from app.generation.retrieval import Retrieval
+from app.generation.rewriting import Rewriter
+from app.generation.service import GenerationService
 from app.generation.threads import Threads
+from app.ledger.writer import Ledger
 from app.metrics import Metrics
 from app.middleware import AccessControl, BodyLimit, RequestContext
+from app.peer_link.client import Link
+from app.reranking import RerankingService
 from app.settings import Settings
+from app.storage.data_dir import note_database, owned, require_database
+from app.storage.database import connect, database_url, migrate, session_maker
+from dragon.inference.engine import Engine
+from dragon.inference.estimates import DecodeDelay, LinkMeter, Pace
+from dragon.inference.kv_store import KVStore
+from dragon.inference.profile import Profile
+from dragon.link.control import Hello
+from dragon.retrieval import relevance
+from dragon.retrieval.answers import Answers
+from dragon.retrieval.embedder import Embedder
+from dragon.retrieval.judge import Judge
+
+log = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 4 * 2**20
 _ROUTERS = (
@@ -147,31 +177,6 @@ async def open_state(
     In a succession the models are loaded beside the device before, which has the data until then.
     Raises `ConfigurationError` if a part cannot be built.
     """
-    # Imported late: torch takes seconds, and apps with a given state need none of these.
-    import torch
-
-    from app.conversations.background_run import BackgroundRuns
-    from app.conversations.store import ConversationStore
-    from app.documents.store import DocumentStore
-    from app.embeddings import EmbeddingService
-    from app.erasing import Erasing
-    from app.generation.accumulator import ObservedGeneration
-    from app.generation.admission import Admission
-    from app.generation.opening import open_generation
-    from app.ledger.writer import Ledger
-    from app.peer_link.client import Link
-    from app.reranking import RerankingService
-    from app.storage.data_dir import note_database, owned, require_database
-    from app.storage.database import connect, database_url, migrate, session_maker
-    from dragon.inference.engine import Engine
-    from dragon.inference.estimates import DecodeDelay, LinkMeter, Pace
-    from dragon.inference.kv_store import KVStore
-    from dragon.inference.profile import Profile
-    from dragon.link.control import Hello
-    from dragon.retrieval import relevance
-    from dragon.retrieval.embedder import Embedder
-    from dragon.retrieval.judge import Judge
-
     torch.set_num_threads(settings.threads)
     async with AsyncExitStack() as stack:
         if succession is None:
@@ -179,6 +184,12 @@ async def open_state(
         embedder = await asyncio.to_thread(Embedder.load, settings.embedder)
         judge = await asyncio.to_thread(Judge.load, settings.reranker)
         tokenizer, model = await asyncio.to_thread(settings.load)
+        if not tokenizer.chats:
+            log.warning(
+                "%s has no chat template: it is a base model, and chats are rendered as plain "
+                "text; an instruct model answers better",
+                model.name,
+            )
         if succession is not None:
             await asyncio.to_thread(succession.turn)
             stack.enter_context(owned(settings.data_dir))
@@ -217,10 +228,35 @@ async def open_state(
         await ledger.start()
         stack.push_async_callback(ledger.close)
         link = Link(settings.peers, peer_key, hello, tokenizer.vocab_size, pace, ledger)
-        generation = await stack.enter_async_context(
-            open_generation(
-                settings, tokenizer, embedder, judge, engine, documents, link, pace, ledger
-            )
+        await stack.enter_async_context(link.running())
+        # Now, and in a thread: reading all of a large model takes seconds.
+        await asyncio.to_thread(lambda: model.weights)
+        answers_by = Answers.of(settings.answers, quotes=model.quotes)
+        retrieval = Retrieval(
+            tokenizer,
+            embedder,
+            judge,
+            engine,
+            documents,
+            link,
+            answers_by,
+            settings.top_k,
+            settings.rescore_every,
+        )
+        rewriter = Rewriter(engine, tokenizer, taught=answers_by is Answers.LINES)
+        view = CloudView(sessions)
+        stack.push_async_callback(view.close)
+        generation = GenerationService(
+            settings,
+            tokenizer,
+            engine,
+            retrieval,
+            link,
+            pace,
+            ledger,
+            view,
+            Decider(retrieval, rewriter, link, ledger),
+            settings.usual(quotes=answers_by is Answers.QUOTES),
         )
         conversations = ConversationStore(sessions, documents.purge)
         await conversations.start()

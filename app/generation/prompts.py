@@ -6,9 +6,9 @@ import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from app.generation.cloud_view import View
+from app.generation.service import GenerationService
 from app.ledger.leakage import Part, PartKind
 from dragon.errors import ContextLengthError, InvalidRequestError
 from dragon.inference.chat_template import Rendering
@@ -19,19 +19,6 @@ from dragon.localizable import localizable
 
 MAX_CUT = 300_000
 """The most characters of a prompt that is cut to fit."""
-
-
-class Model(Protocol):
-    """What a prompt is made for; `context_length` counts tokens, including the answer's."""
-
-    @property
-    def tokenizer(self) -> Tokenizer: ...
-
-    @property
-    def context_length(self) -> int: ...
-
-    @property
-    def model_name(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -53,7 +40,7 @@ class Prompt:
 
 
 async def chat_prompt(
-    model: Model,
+    generation: GenerationService,
     messages: Sequence[Message],
     view: View,
     rendering: Rendering | None = None,
@@ -72,10 +59,10 @@ async def chat_prompt(
             "messages: at least one user message with a text is needed", param="messages"
         )
     length = sum(len(message.content) for message in messages)
-    require_room(length, model, "messages", to_cut=to_cut)
+    require_room(length, generation, "messages", to_cut=to_cut)
     # Long prompts take long to tokenize; other requests continue meanwhile.
-    chat = await asyncio.to_thread(model.tokenizer.chat, messages, rendering)
-    conversation = _fitting(chat.tokens, model, "messages", to_cut=to_cut)
+    chat = await asyncio.to_thread(generation.tokenizer.chat, messages, rendering)
+    conversation = _fitting(chat.tokens, generation, "messages", to_cut=to_cut)
     known = view.messages
     tools = () if rendering is None else rendering.tools
     parts = (*view.parts, *(_offered(tool) for tool in tools))
@@ -83,9 +70,9 @@ async def chat_prompt(
     prompt = Prompt(conversation, query, chat.begins, None, own, known, parts)
     if known == own:
         return prompt
-    other = (await asyncio.to_thread(model.tokenizer.chat, known, rendering)).tokens
+    other = (await asyncio.to_thread(generation.tokenizer.chat, known, rendering)).tokens
     # Marks may be longer than what they replace.
-    return replace(prompt, shown=tuple(other[-model.context_length :]))
+    return replace(prompt, shown=tuple(other[-generation.context_length :]))
 
 
 def _offered(tool: Tool) -> Part:
@@ -93,7 +80,7 @@ def _offered(tool: Tool) -> Part:
 
 
 async def shortened(
-    model: Model, messages: Sequence[Message], rendering: Rendering, answer: int
+    generation: GenerationService, messages: Sequence[Message], rendering: Rendering, answer: int
 ) -> list[Message]:
     """The messages without the oldest turns, if all of them leave no room for the answer.
 
@@ -104,15 +91,15 @@ async def shortened(
     own, turns = list(messages[:first]), list(messages[first:])
     # A conversation begins with a question, as templates require.
     starts = [n for n, each in enumerate(turns) if each.role == "user"] or [0]
-    room = model.context_length - answer
+    room = generation.context_length - answer
 
     def fits(start: int) -> bool:
         kept = [*own, *turns[start:]]
         characters = sum(len(message.content) for message in kept)
-        if model.tokenizer.least_tokens(characters) > room:
+        if generation.tokenizer.least_tokens(characters) > room:
             return False
-        chat = model.tokenizer.chat(kept, rendering)
-        return len(model.tokenizer.bare_row(begins=chat.begins)) + len(chat.tokens) <= room
+        chat = generation.tokenizer.chat(kept, rendering)
+        return len(generation.tokenizer.bare_row(begins=chat.begins)) + len(chat.tokens) <= room
 
     if await asyncio.to_thread(fits, 0):
         return list(messages)
@@ -127,7 +114,11 @@ async def shortened(
 
 
 async def text_prompt(
-    model: Model, prompt: str | Sequence[int], suffix: str = "", *, to_cut: bool = False
+    generation: GenerationService,
+    prompt: str | Sequence[int],
+    suffix: str = "",
+    *,
+    to_cut: bool = False,
 ) -> Prompt:
     """A prompt, text or token ids, with or without the tokens that begin every text.
 
@@ -137,13 +128,13 @@ async def text_prompt(
     Raises `InvalidRequestError` for an empty prompt, an unknown token, or a suffix if the model
     cannot fill in text; `ContextLengthError` if too long.
     """
-    tokenizer = model.tokenizer
-    require_room(len(suffix), model, "suffix")
+    tokenizer = generation.tokenizer
+    require_room(len(suffix), generation, "suffix")
     if isinstance(prompt, str):
-        require_room(len(prompt), model, "prompt", to_cut=to_cut)
+        require_room(len(prompt), generation, "prompt", to_cut=to_cut)
         tokens, query = await asyncio.to_thread(tokenizer.read, prompt), prompt
     else:
-        tokens = known(prompt, tokenizer, model.model_name, "prompt")
+        tokens = known(prompt, tokenizer, generation.model_name, "prompt")
         query = ""
     # They are added when the prompt is run, and must not occur twice.
     start = tokenizer.bare_row(raw=True)
@@ -154,10 +145,12 @@ async def text_prompt(
         tokens = await asyncio.to_thread(tokenizer.around, tokens, suffix)
     if not tokens:
         raise InvalidRequestError("prompt: must not be empty", param="prompt")
-    return Prompt(_fitting(tokens, model, "prompt", to_cut=to_cut), query)
+    return Prompt(_fitting(tokens, generation, "prompt", to_cut=to_cut), query)
 
 
-def require_room(characters: int, model: Model, param: str, *, to_cut: bool = False) -> None:
+def require_room(
+    characters: int, generation: GenerationService, param: str, *, to_cut: bool = False
+) -> None:
     """Raises `ContextLengthError` for a text that is too long however it is tokenized.
 
     Tokenizing it could take a minute and a gigabyte.
@@ -169,23 +162,27 @@ def require_room(characters: int, model: Model, param: str, *, to_cut: bool = Fa
                 param=param,
             )
         return
-    if (least := model.tokenizer.least_tokens(characters)) >= model.context_length:
-        raise _too_long(localizable("context.least", "at least {count}", count=least), model, param)
+    if (least := generation.tokenizer.least_tokens(characters)) >= generation.context_length:
+        raise _too_long(
+            localizable("context.least", "at least {count}", count=least), generation, param
+        )
 
 
-def _fitting(tokens: Sequence[int], model: Model, param: str, *, to_cut: bool) -> tuple[int, ...]:
-    if len(tokens) >= model.context_length and not to_cut:
-        raise _too_long(len(tokens), model, param)
+def _fitting(
+    tokens: Sequence[int], generation: GenerationService, param: str, *, to_cut: bool
+) -> tuple[int, ...]:
+    if len(tokens) >= generation.context_length and not to_cut:
+        raise _too_long(len(tokens), generation, param)
     return tuple(tokens)
 
 
-def _too_long(tokens: int | str, model: Model, param: str) -> ContextLengthError:
+def _too_long(tokens: int | str, generation: GenerationService, param: str) -> ContextLengthError:
     return ContextLengthError(
         localizable(
             "context.prompt",
             "This model's maximum context length is {context} tokens, the answer included; "
             "however, your {param} resulted in {tokens} tokens. Please shorten it.",
-            context=model.context_length,
+            context=generation.context_length,
             param=param,
             tokens=tokens,
         ),

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol
 
-from app.documents.hits import EVERYTHING, DocumentHit, Follows, Scope
+from app.documents.hits import DocumentHit, Follows, Scope
+from app.documents.store import DocumentStore
 from app.generation.admission import Places
 from app.generation.cloud_view import MARK
 from app.generation.events import GenerationRequest, Source
@@ -50,32 +50,6 @@ NEEDLESS = 2.0
 _SEARCHES, _FOR_ONE = 4, 3
 
 
-class Searcher(Protocol):
-    """Searches the user's documents."""
-
-    async def search(
-        self, query: str, k: int, scope: Scope = EVERYTHING, *, relevant: bool = True
-    ) -> Sequence[DocumentHit]:
-        """At most `k` chunks of the documents in scope, best first.
-
-        With `relevant` only those that answer the query.
-        """
-
-    async def passages_about(
-        self, query: str, k: int, scope: Scope = EVERYTHING
-    ) -> Sequence[DocumentHit]:
-        """At most `k` passages of a few hundred tokens about what is asked, best first."""
-
-    async def closest(self, query: str, k: int, scope: Scope = EVERYTHING) -> Sequence[DocumentHit]:
-        """At most `k` short passages nearest to a query, whether they answer or not."""
-
-    async def said(self, reply: str, scope: Scope = EVERYTHING) -> DocumentHit | None:
-        """The sentence or row that a reply was written from, if any."""
-
-    async def unread(self, scope: Scope = EVERYTHING) -> int:
-        """How many documents in scope are still being read, and cannot be found yet."""
-
-
 @dataclass
 class Retrieval:
     """Finds passages and makes rows of them, in the form the model answers from.
@@ -88,7 +62,7 @@ class Retrieval:
     embedder: TextEmbedder
     judge: TextJudge
     engine: Engine
-    documents: Searcher
+    documents: DocumentStore
     link: Link
     answers: Answers
     top_k: int | None

@@ -8,8 +8,8 @@ import logging
 import random
 import ssl
 import time
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Protocol
 
 from websockets.exceptions import InvalidStatus, WebSocketException
@@ -26,7 +26,7 @@ from app.peer_link.status import (
     unreached,
     untrusted,
 )
-from dragon.errors import HandshakeError, LinkError
+from dragon.errors import DragonError, HandshakeError, LinkError
 from dragon.inference.estimates import Pace
 from dragon.link import control, registry
 from dragon.link.address import PeerAddress
@@ -133,6 +133,17 @@ class Link:
         """When anything last came on an open stream's connection, by the monotonic clock."""
         connection = self._with(stream)
         return time.monotonic() if connection is None else connection.last_received
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Stay connected within this context."""
+        task = asyncio.create_task(self.run(), name="link")
+        try:
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError, DragonError):
+                await task
 
     async def run(self) -> None:
         """Stay connected until cancelled."""

@@ -1,6 +1,6 @@
 """Clients that hang up free both sides.
 
-Covers `app.generation.service`, `app.generation.opening` and `app.cancellation`.
+Covers `app.generation.service` and `app.cancellation`.
 """
 
 from __future__ import annotations

@@ -24,8 +24,9 @@ from app.api.openai.sse import EventStream, named
 from app.api.openai.tokenize import chat_ids
 from app.api.openai.tools import offered, reading_of
 from app.api.openai.turns import as_messages
-from app.container import Generation, State
+from app.container import State
 from app.generation.events import Event, TextDelta
+from app.generation.service import GenerationService
 from app.problems import Problem
 from dragon.inference.reading import AnswerReader, Reading, Said, read
 from dragon.inference.tools import ToolCall
@@ -121,7 +122,7 @@ class MessageRenderer:
     def __init__(
         self,
         choice: Choice,
-        generation: Generation,
+        generation: GenerationService,
         reading: Reading,
         options: DragonOptions | None,
     ) -> None:
