@@ -61,12 +61,10 @@ class Credential:
 
     @property
     def may(self) -> May:
-        """What it may do."""
         return May.ALL if self.key is None else self.key.may
 
     @property
     def owner(self) -> str:
-        """The owner of what the key makes."""
         return DEVICE if self.key is None else self.key.owner
 
     def permits(self, method: str, path: str) -> bool:
@@ -86,7 +84,6 @@ class Credential:
 
 
 def api_keys(data_dir: Path) -> KeyFile[ApiKey]:
-    """The named keys of a device."""
     return KeyFile(data_dir / API_KEYS, ApiKey)
 
 

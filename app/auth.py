@@ -77,7 +77,6 @@ def _seal(key: str, stated: str) -> str:
 
 
 def needs_key(path: str) -> bool:
-    """Whether a path requires a key."""
     return path.startswith(("/v1/", "/api/", "/ws/")) or path in _CLOSED
 
 
@@ -131,7 +130,6 @@ class BrowserSessions:
             self._keep()
 
     def has(self, token: str) -> bool:
-        """Whether this is the cookie of a signed-in browser."""
         return _lasts(self._until.get(_digest(token), 0.0), SESSION_S)
 
     def key_of(self, token: str) -> str | None:
@@ -168,7 +166,6 @@ class Attempts:
         return len(recent) >= MAX_ATTEMPTS
 
     def failed(self, by: str) -> None:
-        """Record a failed attempt."""
         log.warning("a sign-in failed: %s", by)
         self._failed.setdefault(by, []).append(time.monotonic())
 
@@ -185,7 +182,6 @@ class Authenticator:
         self.attempts = Attempts()
 
     def accepts_key(self, candidate: str) -> bool:
-        """Whether `candidate` is the key."""
         return hmac.compare_digest(candidate.encode("utf-8", "replace"), self._key)
 
     def accepts_code(self, code: str) -> bool:
@@ -234,7 +230,6 @@ class Authenticator:
         return credential
 
     def named(self, given: str) -> ApiKey | None:
-        """The named key with this text."""
         return find(self._existing(), given)
 
     def exists(self, key: ApiKey) -> bool:

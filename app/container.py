@@ -69,7 +69,6 @@ class AppState:
 
 
 def get_state(connection: HTTPConnection) -> AppState:
-    """The state of the app that serves this connection."""
     return cast(AppState, connection.app.state.dragon)
 
 

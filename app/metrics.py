@@ -77,7 +77,6 @@ class Metrics:
         self._waiting: dict[str, float] = {}  # start times, by the ids of answers without text
 
     def render(self) -> bytes:
-        """The metrics in Prometheus' text format."""
         return generate_latest(self.registry)
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
@@ -88,7 +87,6 @@ class Metrics:
     # Observes answers (`app.generation.accumulator.AnswerObserver`).
 
     def begun(self, answer: AnswerState) -> None:
-        """An answer is about to be written."""
         self._writing.inc()
         self._waiting[answer.request.id] = time.perf_counter()
 

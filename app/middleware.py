@@ -101,7 +101,6 @@ class RequestContext:
 
 
 def _chats(scope: Scope) -> bool:
-    """Whether the model has a chat template."""
     state: AppState = scope["app"].state.dragon
     return state.generation.tokenizer.chats
 

@@ -27,7 +27,6 @@ def act_as(owner: str) -> None:
 
 @contextmanager
 def acting_as(owner: str) -> Iterator[None]:
-    """`owner` acts within this context."""
     token = _ACTING.set(owner)
     try:
         yield

@@ -40,7 +40,6 @@ def corpus(settings: Settings) -> Path:
 
 
 def sign_in_link(settings: Settings, key: str) -> str:
-    """A link that signs a browser in, once."""
     code = one_time_code(key, time.time())
     return f"http://{address(settings.host, settings.port)}/sign-in?code={code}"
 

@@ -80,7 +80,6 @@ def _fetch(offer: Offer, settings: Settings) -> None:
 
 
 def _offered(offer: Offer, settings: Settings) -> str:
-    """An offer in three lines."""
     facts = [
         gigabytes(offer.size),
         f"up to {gigabytes(offer.memory)} of memory",
@@ -138,7 +137,6 @@ def _named(name: str, tokenizer: str, settings: Settings) -> Model:
 
 
 def _described(model: Model, listing: Listing) -> str:
-    """A model in two lines or more."""
     facts = [model.where, _KINDS[model.kind]]
     if model.size is not None:
         facts.append(gigabytes(model.size))

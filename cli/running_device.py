@@ -40,7 +40,6 @@ class DeviceClient:
         self._settings = settings
 
     def get(self, path: str) -> Any:
-        """The JSON at a path."""
         with self._response("GET", path) as response:
             return json.load(response)
 

@@ -178,7 +178,6 @@ class BoundedHttp(HttpToolsProtocol):
     _head_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """A client has connected."""
         super().connection_made(transport)
         self._wait()
         most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -188,12 +187,10 @@ class BoundedHttp(HttpToolsProtocol):
             oldest.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client has gone."""
         self._heard()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of a request."""
         if self in self._waiting:
             self._head_bytes += len(data)
         super().data_received(data)
@@ -201,18 +198,15 @@ class BoundedHttp(HttpToolsProtocol):
             self.send_400_response("The head of a request is at most 64 KiB long.")
 
     def on_message_begin(self) -> None:
-        """The first byte of a request."""
         self._wait()
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """The head is here; a body may follow."""
         self._heard()
         self._arm(BODY_S)
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """A part of the body."""
         self._arm(BODY_S)
         super().on_body(body)
 
@@ -261,7 +255,6 @@ class RefusableWebSocket(WebSocketsSansIOProtocol):
     """uvicorn's protocol, accepting that the app refuses with a response."""
 
     async def send(self, message: ASGISendEvent) -> None:
-        """Send the app's message."""
         await super().send(message)
         if message["type"] == "websocket.http.response.body":
             self.handshake_complete |= not message.get("more_body", False)

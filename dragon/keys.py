@@ -55,7 +55,6 @@ K = TypeVar("K", bound=NamedKey)
 
 
 def digest_of(key: str) -> str:
-    """The digest a key is stored as."""
     return hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()
 
 

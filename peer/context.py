@@ -69,7 +69,6 @@ class Holder:
         return "" if self.key is None else self.key.name
 
     def renew(self, key: DeviceKey) -> None:
-        """Adopt the key's current limits."""
         self.key, self.household = key, Household(key.digest, key.share)
 
 

@@ -23,7 +23,6 @@ class DeviceKey(NamedKey):
 
 
 def key_file(data_dir: Path) -> KeyFile[DeviceKey]:
-    """The named keys of a peer."""
     return KeyFile(data_dir / KEYS, DeviceKey)
 
 
@@ -44,7 +43,6 @@ class KeyRing:
         return not self._set and not self._named.exists
 
     def find(self, given: str) -> DeviceKey | None:
-        """The key with this text."""
         return find(self._all, given)
 
     def current(self, key: DeviceKey) -> DeviceKey | None:

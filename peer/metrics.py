@@ -84,5 +84,4 @@ class PeerMetrics:
             self._key_sessions.labels(key).set(of_key)
 
     def render(self) -> bytes:
-        """The exposition text."""
         return generate_latest(self.registry)

@@ -88,7 +88,6 @@ def start(**ray_options: Any) -> None:
 
 
 def listen(settings: PeerSettings) -> None:
-    """Have Ray listen where the settings say."""
     serve.start(
         proxy_location="HeadOnly",
         http_options={
@@ -249,7 +248,6 @@ def replicas(deployment: str) -> list[dict[str, Any]]:
 
 
 def _served() -> dict[str, Any]:
-    """The application's details in Ray Serve."""
     served: dict[str, Any] = _get_global_client().get_serve_details()["applications"][NAME]
     return served
 

@@ -180,7 +180,6 @@ class DeviceConnection:
         self._start(self.refuse(error))
 
     def close(self) -> None:
-        """Free everything."""
         self._streams.end_all()
         for task in self._tasks:
             task.cancel()
@@ -320,7 +319,6 @@ class Streams:
         self._open: dict[int, Stream] = {}
 
     def __len__(self) -> int:
-        """The number of open streams."""
         return len(self._open)
 
     def find(self, stream: int) -> Serving | None:
@@ -354,12 +352,10 @@ class Streams:
             ended.task.cancel()
 
     def end_all(self) -> None:
-        """End every stream."""
         for stream in list(self._open):
             self.end(stream)
 
     def end_those_that_stand_still(self) -> None:
-        """End streams that make no progress."""
         now = time.monotonic()
         for stream, served in list(self._open.items()):
             if served.stands_still(now):

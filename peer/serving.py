@@ -74,7 +74,6 @@ class CloudRun(Run[Message]):
 
     @property
     def tokens(self) -> int:
-        """Tokens of the conversation and of the answer."""
         return len(self._opening.conversation) + len(self.session.committed)
 
     async def messages(self) -> AsyncGenerator[Message, None]:
@@ -183,7 +182,6 @@ class CloudScoring:
 
     @property
     def tokens(self) -> int:
-        """Tokens of the conversation and of the text."""
         return len(self._asked.conversation) + len(self._asked.text)
 
     def taken(self) -> None:

@@ -38,13 +38,11 @@ class KeyUsage:
             log.warning("%s cannot be read, so today's usage starts at zero: %s", path, error)
 
     def add(self, name: str, tokens: int) -> None:
-        """Count tokens of a key."""
         self._turn_over()
         self._tokens[name] += tokens
         self._kept = False
 
     def of(self, name: str) -> int:
-        """A key's tokens today."""
         self._turn_over()
         return self._tokens[name]
 

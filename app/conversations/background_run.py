@@ -39,7 +39,6 @@ class BackgroundRun:
         self._task: asyncio.Task[None] | None = None
 
     def start(self, prepare: Prepare, write: Write) -> asyncio.Task[None]:
-        """Begin to write."""
         self._task = asyncio.create_task(self._run(prepare, write), name=self.id)
         return self._task
 
@@ -189,7 +188,6 @@ class BackgroundRuns:
 
     @property
     def count(self) -> int:
-        """The number of answers being written."""
         return len(self._running)
 
     async def close(self) -> None:

@@ -31,7 +31,6 @@ def as_json(conversation: Conversation, messages: Sequence[StoredMessage]) -> di
 
 
 def message_as_json(message: StoredMessage) -> dict[str, Any]:
-    """A message with its sources and how it came about."""
     return {
         "id": message.id,
         "parent": message.parent_id,

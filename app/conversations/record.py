@@ -105,7 +105,6 @@ class Written:
 
     @property
     def text(self) -> str:
-        """The whole text."""
         return self.before.text + (self.answer.text if self.answer else "")
 
     @property

@@ -72,7 +72,6 @@ class ConversationStore:
         return path[::-1]
 
     async def answers(self, question: str) -> Sequence[StoredMessage]:
-        """All answers to a question, in order."""
         async with self._sessions() as session:
             query = select(StoredMessage).where(StoredMessage.parent_id == question)
             return (await session.scalars(query.order_by(StoredMessage.number))).all()

@@ -61,7 +61,6 @@ class AnswerState:
         self._joint_since: int | None = None
 
     def take(self, event: Event) -> None:
-        """Update the state with the next event."""
         match event:
             case SourcesFound():
                 self.found = event
@@ -93,7 +92,6 @@ class AnswerState:
 
     @property
     def text(self) -> str:
-        """The text so far."""
         return "".join(self._texts)
 
     @property

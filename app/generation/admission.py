@@ -65,7 +65,6 @@ class Places:
 
     @property
     def held(self) -> bool:
-        """Whether any place is."""
         return any(self._held.values())
 
     def _leave(self, caller: str) -> None:

@@ -269,7 +269,6 @@ class Answer:
 
 
 def public_source(document: control.PublicDocument) -> Source:
-    """A document of the cloud as a source."""
     return Source(
         "public",
         document.id,

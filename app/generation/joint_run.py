@@ -238,7 +238,6 @@ class JointRun(DeviceRun):
         return False
 
     def _lose(self, reason: str) -> None:
-        """Continue without the cloud."""
         if self.session.joint or self._held:
             self._held = False
             self.session.lose()
@@ -306,7 +305,6 @@ class JointRun(DeviceRun):
                     self.advance()
 
     def _seen(self) -> Seen:
-        """The answer's state, for the clock."""
         now = time.monotonic()
         return Seen(
             now=now,

@@ -119,7 +119,6 @@ def prompt_scoring(request: GenerationRequest, plan: Plan) -> control.ScoreText:
 def answer_scoring(
     request: GenerationRequest, plan: Plan, tokens: tuple[int, ...]
 ) -> control.ScoreText:
-    """The request to score a finished answer."""
     return control.ScoreText(
         conversation=request.shown,
         text=tokens,

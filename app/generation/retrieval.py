@@ -120,7 +120,6 @@ class Retrieval:
         return bool(self.passages(request) and request.query)
 
     async def search(self, request: GenerationRequest) -> Sequence[DocumentHit]:
-        """Passages of the user's documents, best first."""
         if not self.asks(request):
             return []
         k, before = self.passages(request), request.passed_over

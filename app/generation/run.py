@@ -124,7 +124,6 @@ class DeviceRun(Run[Event]):
             self._items.put_nowait(Detailed(found))
 
     def _finish(self) -> None:
-        """The text is complete."""
         cuts = None if self._decoder is None else self._decoder.statistics
         finished = self.answer.finish(self.session, self._pace, cuts, linked=self.linked)
         self._emit_details()

@@ -169,7 +169,6 @@ class _PeerScores:
         return score
 
     def close(self) -> None:
-        """Receive no more."""
         self._link.close(self._stream, "scored")
 
     # Called by the link.

@@ -75,17 +75,14 @@ class GenerationService:
 
     @property
     def model_name(self) -> str:
-        """The model's name in `/v1/models`."""
         return self.engine.model.name
 
     @property
     def quotes(self) -> bool:
-        """Whether questions are answered by quotes."""
         return self.retrieval.answers.quotes
 
     @property
     def quotes_alone(self) -> bool:
-        """Whether the model writes nothing but quotes."""
         return self.retrieval.answers is Answers.QUOTES
 
     def fingerprint(self, mode: Mode) -> str:
@@ -119,12 +116,10 @@ class GenerationService:
 
     @property
     def ready(self) -> bool:
-        """Whether the engine runs."""
         return self.engine.alive
 
     @property
     def peer_state(self) -> PeerStatus:
-        """The status of the link to the cloud peer."""
         return self.link.status
 
     async def generate(self, request: GenerationRequest) -> AsyncGenerator[Event, None]:

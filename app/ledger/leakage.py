@@ -29,7 +29,6 @@ Gram = tuple[int, ...]
 
 
 def ngrams(tokens: Sequence[int]) -> set[Gram]:
-    """Every run of `N` tokens."""
     return {tuple(tokens[i : i + N]) for i in range(len(tokens) - N + 1)}
 
 
@@ -121,7 +120,6 @@ class Outbound:
     _end: tuple[type, int, int] | None = None  # what would continue the last run
 
     def note(self, message: Message) -> None:
-        """Record a message that was sent."""
         match message:
             case Draft():
                 chain = (message.incarnation, message.epoch)

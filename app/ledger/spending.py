@@ -27,7 +27,6 @@ log = logging.getLogger(__name__)
 
 
 def digest_of_passage(text: str, owner: str) -> str:
-    """The digest of an owner's passage, hex."""
     return hashlib.sha256((f"{owner}\0{text}" if owner else text).encode()).hexdigest()
 
 

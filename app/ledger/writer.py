@@ -73,7 +73,6 @@ class _Pending:
 
 
 def digest_of(value: object) -> str:
-    """SHA-256 of a value's JSON, hex."""
     return hashlib.sha256(orjson.dumps(value)).hexdigest()
 
 

@@ -83,7 +83,6 @@ class Downloads:
         offer.part(folder).unlink(missing_ok=True)
 
     def standings(self, folder: Path) -> list[Standing]:
-        """Every offer as it stands now."""
         return [self._standing(offer, folder) for offer in OFFERS]
 
     def _standing(self, offer: Offer, folder: Path) -> Standing:

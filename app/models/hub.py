@@ -77,7 +77,6 @@ def directory(path: Path, dtype: str) -> Model:
 
 
 def _kv_bytes(config: Any, item: int) -> int:
-    """Bytes of keys and values per position."""
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     return 2 * int(config.num_hidden_layers) * int(heads) * int(width) * item

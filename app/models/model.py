@@ -84,7 +84,6 @@ class Model:
 
 
 def installed_memory() -> int:
-    """Bytes of memory installed in this machine."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 

@@ -65,7 +65,6 @@ class Task:
         )
 
     def as_json(self) -> bytes:
-        """The input of the process."""
         return json.dumps(asdict(self)).encode()
 
 
@@ -199,7 +198,6 @@ def table(report: Report) -> list[tuple[str, str]]:
 
 
 def main() -> None:
-    """Try the configured model."""
     from app.settings import Settings
 
     try:

@@ -95,7 +95,6 @@ class Link:
 
     @property
     def status(self) -> PeerStatus:
-        """The link's status."""
         if not self.connected:
             return self._status
         rtt = self._pace.link.round_trip.seen
@@ -281,7 +280,6 @@ class Link:
         return (connection.meter.round_trip.value or 0.0) + _FULL_S * (connection.load + refused)
 
     def _with(self, stream: int) -> Connection | None:
-        """The connection that has a stream."""
         return next((each for each in self._connections if stream in each.streams), None)
 
     def _on_change(self) -> None:

@@ -27,7 +27,6 @@ class Refusal:
 
     @classmethod
     def now(cls, reason: Localizable, retry_s: float) -> Refusal:
-        """A refusal for `retry_s` seconds from now."""
         now = time.monotonic()
         return cls(reason, now + retry_s, now + min(retry_s, MOST_S))
 
@@ -57,7 +56,6 @@ class Refusals:
         return refusal if refusal is not None and time.monotonic() < refusal.again else None
 
     def add(self, peer: PeerAddress, refusal: Refusal) -> None:
-        """Record a peer's refusal."""
         self._by_peer[peer] = refusal
 
     def over(self, peer: PeerAddress) -> None:

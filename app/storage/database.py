@@ -40,7 +40,6 @@ def is_ours(name: str | None, kind: str, _parents: object = None) -> bool:
 
 
 def database_url(data_dir: Path) -> str:
-    """The URL of the database in a data directory."""
     return f"sqlite+aiosqlite:///{data_dir.resolve() / DATABASE}"
 
 

@@ -35,13 +35,11 @@ class LocalizableText(TypeDecorator[str]):
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        """The value to store."""
         if not isinstance(value, Localizable):
             return value
         return value + _MARK + json.dumps(value.as_json())
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
-        """The value that was stored."""
         if value is None or _MARK not in value:
             return value
         return Localizable.from_json(json.loads(value.partition(_MARK)[2]))

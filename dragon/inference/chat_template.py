@@ -268,7 +268,6 @@ class ChatTemplate:
         )
 
     def _text_of(self, text: str, tokens: int) -> str:
-        """The text of the first `tokens` tokens."""
         offsets = self._backend.backend_tokenizer.encode(text, add_special_tokens=False).offsets
         return text if tokens >= len(offsets) else text[: offsets[tokens][0]]
 

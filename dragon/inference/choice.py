@@ -24,7 +24,6 @@ CHOSEN = "model.env"
 
 
 def is_server(model: str) -> bool:
-    """Whether `model` is the URL of a model server."""
     return model.startswith(("http://", "https://"))
 
 

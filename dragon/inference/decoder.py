@@ -134,7 +134,6 @@ class Decoder:
         return slots is not None
 
     def release(self) -> None:
-        """Release the slots."""
         self._model.cache.release(self.slots)
         self.slots = []
 

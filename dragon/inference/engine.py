@@ -74,12 +74,10 @@ class Engine:
 
     @property
     def free_slots(self) -> int:
-        """The number of free slots."""
         return self.model.cache.free
 
     @property
     def alive(self) -> bool:
-        """Whether the thread runs."""
         return self._thread.is_alive()
 
     @property
@@ -205,7 +203,6 @@ class Engine:
 
     @property
     def _answering(self) -> bool:
-        """Whether any answer is being written."""
         return self.free_slots < self.model.cache.slots
 
     def _rest(self) -> float | None:

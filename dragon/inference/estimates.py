@@ -43,7 +43,6 @@ class Estimate:
         return self.guess if self.seen is None else self.seen
 
     def add(self, value: float) -> None:
-        """Add an observation."""
         self.seen = value if self.seen is None else self.seen + _WEIGHT * (value - self.seen)
 
 
@@ -95,7 +94,6 @@ class LinkMeter:
         self._burst = -math.inf  # when a ping last followed a frame
 
     def anew(self) -> LinkMeter:
-        """A fresh meter for another connection."""
         return LinkMeter(self._profile)
 
     def ping(self, now: float, behind: int = 0) -> int:

@@ -35,7 +35,6 @@ class Caller(NamedTuple):
 
     @classmethod
     def current(cls) -> Caller:
-        """Whom the current task works for."""
         return cls(HOUSEHOLD.get(), CALLER.get())
 
 
@@ -62,15 +61,12 @@ class FairQueue(Generic[T]):
         self._waiting: dict[str, deque[T]] = {}  # in the order of their turns
 
     def __len__(self) -> int:
-        """The number of waiting items."""
         return sum(map(len, self._waiting.values()))
 
     def of(self, caller: str) -> int:
-        """How many items of a caller wait."""
         return len(self._waiting.get(caller, ()))
 
     def put(self, caller: str, item: T) -> None:
-        """Queue an item of a caller."""
         self._waiting.setdefault(caller, deque()).append(item)
 
     def first(self) -> T:
@@ -92,7 +88,6 @@ class FairQueue(Generic[T]):
         raise LookupError("nothing that may be served waits")
 
     def keep(self, wanted: Callable[[T], bool]) -> None:
-        """Drop unwanted items."""
         kept = {caller: deque(filter(wanted, items)) for caller, items in self._waiting.items()}
         self._waiting = {caller: items for caller, items in kept.items() if items}
 
@@ -110,11 +105,9 @@ class SharedQueue(Generic[T]):
         self._now = 0.0
 
     def __len__(self) -> int:
-        """The number of waiting items."""
         return sum(map(len, self._waiting.values()))
 
     def put(self, caller: Caller, item: T) -> None:
-        """Queue an item of a caller."""
         household = caller.household
         if household not in self._waiting:
             self._clocks = {
@@ -127,7 +120,6 @@ class SharedQueue(Generic[T]):
         self._waiting[household].put(caller.name, item)
 
     def first(self) -> T:
-        """What `take` would return."""
         return self._waiting[self._next()].first()
 
     def take(self) -> T:
@@ -140,7 +132,6 @@ class SharedQueue(Generic[T]):
         return item
 
     def keep(self, wanted: Callable[[T], bool]) -> None:
-        """Drop unwanted items."""
         for queue in self._waiting.values():
             queue.keep(wanted)
         self._drop_empty()

@@ -50,7 +50,6 @@ class DecodeFit(BaseModel):
         return cls(k_a=k_a, k_b=float((t * t).mean()), k_c=k_c, shortest=int(t.min()))
 
     def at(self, context: int) -> float:
-        """Seconds at a context of this many tokens."""
         return self.k_a * context / self.k_b + self.k_c
 
 
@@ -97,7 +96,6 @@ class Profile(BaseModel):
         }
 
     def write(self, data_dir: Path) -> Path:
-        """Write it where `read` looks."""
         path = data_dir / FILE
         path.write_text(self.model_dump_json(indent=2) + "\n")
         return path

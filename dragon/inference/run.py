@@ -110,7 +110,6 @@ class Run(ABC, Generic[Item]):
         """Handle tokens that are final on this side, and what they were drawn from."""
 
     def _fail(self, error: DragonError) -> None:
-        """End the run with an error."""
         self.close()
         self._items.put_nowait(error)
 

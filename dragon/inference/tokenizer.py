@@ -99,7 +99,6 @@ class Tokenizer:
 
     @cached_property
     def end_ids(self) -> frozenset[int]:
-        """End tokens."""
         ids = {self._backend.eos_token_id}
         ids |= {
             self._backend.convert_tokens_to_ids(token)
@@ -201,7 +200,6 @@ class Tokenizer:
         return piece.replace("\u2581", " ").encode()
 
     def name(self, token: int) -> str:
-        """The vocabulary's name of a token."""
         name: str = self._backend.convert_ids_to_tokens(token)
         return name
 
@@ -250,17 +248,14 @@ class Tokenizer:
 
     @property
     def call_form(self) -> CallFormat | None:
-        """How the chat template writes tool calls; None if it has none, or in an unknown form."""
         return self._template.form
 
     @property
     def reasons(self) -> bool:
-        """Whether the model reasons before it answers, between `<think>` and `</think>`."""
         return self._template.reasons
 
     @property
     def variables(self) -> frozenset[str]:
-        """The chat template's variables that switch reasoning or set its effort."""
         return self._template.variables
 
     def conversation(self, messages: Sequence[Message]) -> list[int]:

@@ -58,11 +58,9 @@ class Weighting:
 
     @property
     def length(self) -> int:
-        """The number of tokens of the text."""
         return len(self._text)
 
     def text(self, position: int) -> Sequence[int]:
-        """The first `position` tokens."""
         return self._text[:position]
 
     def follow(self, keep: int, tokens: Sequence[int]) -> None:

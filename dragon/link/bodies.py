@@ -90,7 +90,6 @@ def decode_draft(body: bytes) -> Draft:
 
 
 def largest_token_of_draft(message: Draft) -> int:
-    """The largest token id in a draft."""
     return max(message.token, int(message.side.wire.ids[-1]))
 
 
@@ -163,7 +162,6 @@ def pieces(data: bytes) -> Iterator[Bulk]:
 
 
 def encode_bulk(message: Bulk) -> bytes:
-    """The body of a piece."""
     return message.data
 
 

@@ -105,7 +105,6 @@ class Asking(Control):
     sampling: Sampling = Sampling()
 
     def largest_token(self) -> int:
-        """The largest token id in it."""
         biased = (token for token, _ in self.sampling.logit_bias)
         return max((*self.conversation, *biased), default=0)
 

@@ -66,7 +66,6 @@ class TextKind(FrameKind[M]):
     """A kind of text frame: a JSON object of its name, the stream id if any, and the fields."""
 
     def encode(self, stream: int, message: M) -> str:
-        """The frame of a message."""
         if isinstance(message, BaseModel):
             fields = message.model_dump(mode="json")
         else:
@@ -99,7 +98,6 @@ class BodyKind(FrameKind[M]):
     unpack: Callable[[bytes], M] | None = None
 
     def encode(self, stream: int, message: M) -> bytes:
-        """The frame of a message."""
         return _HEAD.pack(self.byte, stream) + self.pack(message)
 
 
@@ -157,7 +155,6 @@ _BY_MESSAGE: dict[type, TextKind[Any] | BodyKind[Any]] = {
 
 
 def name_of(message: Message) -> str:
-    """The name of a message's kind."""
     return _BY_MESSAGE[type(message)].name
 
 

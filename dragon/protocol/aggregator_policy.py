@@ -138,7 +138,6 @@ class Scheduler:
 
     @property
     def first(self) -> Role:
-        """Who aggregates the first token."""
         return Role.CLOUD if self._schedule is Schedule.CLOUD else Role.DEVICE
 
     def next(

@@ -83,7 +83,6 @@ class Session:
 
     @property
     def joint(self) -> bool:
-        """Whether both sides take part now."""
         return self.membership.joint
 
     @property
@@ -106,7 +105,6 @@ class Session:
 
     @property
     def busy(self) -> bool:
-        """Whether work is in flight."""
         return self._work is not None
 
     @property
@@ -125,7 +123,6 @@ class Session:
         return self.membership.intervals(len(self.committed))
 
     def take_outbox(self) -> list[SessionMessage]:
-        """Messages to send, in order."""
         messages, self._outbox = self._outbox, []
         return messages
 
@@ -224,11 +221,9 @@ class Session:
     # What a rule calls.
 
     def send(self, message: SessionMessage) -> None:
-        """Queue a message for the other side."""
         self._outbox.append(message)
 
     def checksum(self, length: int) -> int:
-        """The checksum of the first `length` tokens of the text."""
         return self._text.checksum(length)
 
     def admit(self, draft: Draft) -> None:
@@ -265,7 +260,6 @@ class Session:
             self.reject_own()
 
     def accept_own(self) -> None:
-        """Commit the first own draft."""
         draft = self.queues.own.popleft()
         self.commit(draft.token, draft)
 

@@ -42,7 +42,6 @@ class CommittedText:
         self._settled: list[Settled] = []
 
     def checksum(self, length: int) -> int:
-        """The checksum of the first `length` tokens."""
         return self._checks[length]
 
     def add(self, token: int, own: Draft | None = None, remote: Draft | None = None) -> None:
@@ -56,7 +55,6 @@ class CommittedText:
             self._settled.append(Settled(own.position, token, own.side, other, shares))
 
     def cut(self, length: int) -> None:
-        """Keep only the first `length` tokens."""
         del self._tokens[length:]
         del self._checks[length + 1 :]
 
@@ -143,7 +141,6 @@ class DraftQueues:
         self._follows = None
 
     def clear(self) -> None:
-        """Drop all drafts."""
         self.own.clear()
         self.remote.clear()
 
@@ -253,7 +250,6 @@ class Agreement:
     tv: float = 0.0
 
     def add(self, judgement: Judgement) -> None:
-        """Record one position."""
         self.verdicts.append(judgement.kept)
         self.tv += judgement.tv
 

@@ -16,7 +16,6 @@ class Role(StrEnum):
 
     @property
     def other(self) -> Role:
-        """The opposite side."""
         return Role.CLOUD if self is Role.DEVICE else Role.DEVICE
 
 

@@ -75,7 +75,6 @@ class _State:
             return None
 
     def write(self, directory: Path) -> None:
-        """Store it durably."""
         write_whole(directory / _STATE, _JSON.dump_json(self).decode())
 
 
@@ -226,7 +225,6 @@ def _begun(directory: Path, plan: _Plan, base: Corpus | None, versions: Versions
 
 @contextmanager
 def _writers(directory: Path, plan: _Plan, dimension: int) -> Iterator[list[ShardWriter]]:
-    """Writers for all shards."""
     with ExitStack() as stack:
         yield [
             stack.enter_context(closing(ShardWriter(directory / shard_name(number), dimension)))
@@ -235,7 +233,6 @@ def _writers(directory: Path, plan: _Plan, dimension: int) -> Iterator[list[Shar
 
 
 def _alone(source: Path, embedder: TextEmbedder) -> _Embedded:
-    """Vectors computed in this process."""
     return partial(embedded, embed=Prebuilt.of(source, embedder).embed)
 
 
@@ -280,7 +277,6 @@ def _finish(
 
 
 def _described(directory: Path) -> dict[str, FileDigest]:
-    """The files of all shards."""
     found = sorted(path for path in directory.glob("*/*") if path.name in FILES)
     return {str(path.relative_to(directory)): described(path) for path in found}
 

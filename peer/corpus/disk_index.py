@@ -43,7 +43,6 @@ class VectorFile:
         return len(self._ids)
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
     def vectors(self, ids: Sequence[int]) -> Vectors:
@@ -65,7 +64,6 @@ class VectorFile:
             yield ids, np.frombuffer(halves, "<f2").astype(np.float32).reshape(-1, self.dim)
 
     def in_memory(self) -> VectorIndex:
-        """An in-memory index of all vectors."""
         index = VectorIndex(self.dim)
         for ids, vectors in self.blocks():
             index.add(ids.tolist(), vectors)

@@ -120,7 +120,6 @@ class FarCorpus(Corpus):
 
     @contextmanager
     def counted(self) -> Iterator[set[int]]:
-        """Yields the numbers of the shards that searches in this context did without."""
         without = set[int]()
         token = _without.set(without)
         try:

@@ -42,7 +42,6 @@ class CorpusPassage:
 
 
 def passages_of(record: SourceRecord) -> list[CorpusPassage]:
-    """The sentences of a document."""
     return [
         CorpusPassage(record, part, piece.text, piece.context or record.title)
         for part, piece in enumerate(sentences([record.text]))

@@ -110,7 +110,6 @@ class Shard:
         return list(zip(ids[best].tolist(), sums[best].tolist(), strict=True))
 
     def passages(self, ids: Sequence[int]) -> list[StoredPassage]:
-        """Passages by their ids."""
         places = ", ".join("?" * len(ids))
         columns = ", ".join(StoredPassage._fields)
         statement = f"SELECT {columns} FROM passages WHERE id IN ({places})"  # noqa: S608
@@ -179,7 +178,6 @@ class ShardWriter:
         self._vectors.truncate(2 * dimension * rows)
 
     def close(self) -> None:
-        """Close the files."""
         self._passages.close()
         self._vectors.close()
 

@@ -154,11 +154,9 @@ class Corpus:
     def _of_one(
         self, number: int, ask: Callable[[ShardSearch], list[StoredPassage]]
     ) -> list[StoredPassage]:
-        """Ask one shard."""
         return ask(self._shards[number])
 
     def _of_all(self, ask: Callable[[ShardSearch], T]) -> Iterable[T]:
-        """Ask every shard."""
         return map(ask, self._shards)
 
     def _weights(self, query: str) -> dict[str, float]:
@@ -201,11 +199,9 @@ def shard_of(document: str, shards: int) -> int:
 
 
 def shard_name(number: int) -> str:
-    """The name of a shard's directory."""
     return f"shard-{number}"
 
 
 def _best(found: Iterable[Sequence[Scored]], k: int) -> list[Scored]:
-    """The k best over all shards."""
     merged = (each for one in found for each in one)
     return sorted(merged, key=lambda each: (-each[1], each[0]))[:k]

@@ -231,7 +231,6 @@ class Manifest:
         return _JSON.validate_json((version / MANIFEST).read_bytes())
 
     def json(self) -> str:
-        """The file's content."""
         return _JSON.dump_json(self, indent=2).decode() + "\n"
 
     def verify(self, version: Path) -> None:
@@ -250,11 +249,9 @@ _JSON = TypeAdapter(Manifest)
 
 
 def described(path: Path) -> FileDigest:
-    """A file's current size and digest."""
     return FileDigest(path.stat().st_size, digest_of(path))
 
 
 def digest_of(path: Path) -> str:
-    """The SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -12,7 +12,6 @@ BLOCK = 256
 
 
 def blocks_of(positions: int) -> int:
-    """How many blocks hold this many positions."""
     return -(-positions // BLOCK)
 
 
@@ -34,7 +33,6 @@ class Slots:
 
     @property
     def free(self) -> int:
-        """The number of free slots."""
         return len(self._free)
 
     def rows(self, positions: int) -> int:
@@ -59,7 +57,6 @@ class Slots:
         return slots
 
     def release(self, slots: list[int]) -> None:
-        """Release slots and their room."""
         for slot in slots:
             self._free_blocks += self.taken.pop(slot)
             heapq.heappush(self._free, slot)

@@ -64,7 +64,6 @@ class OneWay(CatchUp):
 
     @property
     def told(self) -> int:
-        """As in `Rule`."""
         return self._told
 
     def step(self) -> bool:

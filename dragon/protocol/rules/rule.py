@@ -51,7 +51,6 @@ class Rule(ABC):
         raise AssertionError("this rule asks for no scores")
 
     def share(self, draft: Draft) -> None:
-        """Send an own draft."""
         self.session.send(draft)
 
     def receive(self, message: SessionMessage) -> None:

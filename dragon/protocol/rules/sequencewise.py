@@ -76,7 +76,6 @@ class Sequencewise(Rule):
         return not self._whole and position < self._room
 
     def propose(self, position: int, side: Side) -> int:
-        """The token this side would choose alone."""
         return mixture.draft(side, self.session.sampling, position)
 
     def share(self, draft: Draft) -> None:
@@ -139,7 +138,6 @@ class Sequencewise(Rule):
             self._offer()
 
     def _offer(self) -> None:
-        """Send the complete answer."""
         session = self.session
         assert self._own_likelihood is not None
         log_h = session.queues.own[0].side.log_h

@@ -98,7 +98,6 @@ class SharedNoise(Rule):
         self.targets = TargetCache(session.role, session.sampling, session.agreement)
 
     def propose(self, position: int, side: Side) -> int:
-        """The token this side would choose alone."""
         return self.targets.draft(side, position)
 
     def step(self) -> bool:

@@ -167,7 +167,6 @@ class Context:
         return True
 
     def close(self) -> None:
-        """Free the cache."""
         self._watcher.shutdown()
         self._lib.llama_free(self._context)
 

@@ -122,7 +122,6 @@ class LlamaCpp:
         return "+".join(digests)
 
     def begin(self, slots: Sequence[int], *, adapted: bool) -> None:
-        """As `Backend.begin`."""
         for slot in slots:
             self._end(slot)
             self._runs[slot] = self._store.take(adapted=adapted and len(self._files) > 1)
@@ -166,7 +165,6 @@ class LlamaCpp:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identifies everything that the bits of keys and values depend on."""
         machine = api.FFI.string(self._lib.llama_print_system_info()).decode()
         split = EXACT_BLOCK if self._exact else PIECE
         parts = (self.weights, str(api.VERSIONS), machine, str(self._threads), str(split))
@@ -204,22 +202,18 @@ class LlamaCpp:
         run.held = run.sound = layout.tokens(kept)
 
     def parse(self, data: bytes) -> RowState:
-        """The inverse of `RowState.dump`; raises `ValueError` if the data is damaged."""
         try:
             return self._written_by.check(data)
         except FrameError as error:
             raise ValueError(str(error)) from error
 
     def kv_bytes(self, tokens: int) -> int:
-        """How many bytes the keys and values of this many tokens take."""
         return tokens * self._written_by.width
 
     def packed_bytes(self, tokens: int) -> int:
-        """How many bytes `RowState.pack` makes of a text of this many tokens."""
         return self.kv_bytes(self._whole(tokens))
 
     def close(self) -> None:
-        """Free the model."""
         self._context.close()
         self._lib.llama_model_free(self._model)
 
@@ -354,7 +348,6 @@ class _Slots(Slots):
         self._ended = ended
 
     def release(self, slots: list[int]) -> None:
-        """As `Slots.release`."""
         for slot in slots:
             self._ended(slot)
         super().release(slots)

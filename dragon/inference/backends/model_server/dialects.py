@@ -112,7 +112,6 @@ class LlamaServer(Dialect):
         return {**self.body(tokens, 1), "logit_bias": [[self.letter, 1e6]]}
 
     def positions(self, event: dict[str, Any], told: int) -> tuple[list[Position], bool]:
-        """As `Dialect.positions`."""
         raise_failed(event)
         if event["stop"]:
             return [], True
@@ -144,7 +143,6 @@ class OpenAIStyle(Dialect):
     takes_ids: bool
 
     def body(self, tokens: Sequence[int], ahead: int) -> dict[str, Any]:
-        """As `Dialect.body`."""
         return {
             "model": self.model,
             "prompt": list(tokens) if self.takes_ids else self._text(tokens),
@@ -161,7 +159,6 @@ class OpenAIStyle(Dialect):
         }
 
     def positions(self, event: dict[str, Any], told: int) -> tuple[list[Position], bool]:
-        """As `Dialect.positions`."""
         raise_failed(event)
         if not event["choices"]:  # token counts, at the end
             return [], False

@@ -224,7 +224,6 @@ class ServerRow:
                 self.end()
 
     def end(self) -> None:
-        """Cancel the stream."""
         if self.stream is not None:
             self.stream.cancel()
             self.before, self.stream = self.stream, None
@@ -238,7 +237,6 @@ class RowSlots(Slots):
         self._rows = rows
 
     def release(self, slots: list[int]) -> None:
-        """Give slots back."""
         for slot in slots:
             self._rows[slot].end()
         super().release(slots)
@@ -314,7 +312,6 @@ class ModelServer:
         return logits
 
     def close(self) -> None:
-        """Hang up."""
         for row in self._rows:
             row.end()
 

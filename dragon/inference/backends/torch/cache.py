@@ -241,7 +241,6 @@ class SlotCache(Slots, Cache):  # type: ignore[misc]
         return SlotBatch(positions.to(device), places, max(lengths), tuple(runs), cancelled)
 
     def acquire(self, count: int, positions: int | None = None) -> list[int] | None:
-        """As `Slots.acquire`."""
         slots = super().acquire(count, positions)
         for slot in slots or ():
             self.layout.take(slot, self.taken[slot])
@@ -278,13 +277,9 @@ class SlotMemory(Protocol):
         """Memory of a layer, [parts, size, heads, dim]; zeros, as a masked NaN is still a NaN."""
         ...
 
-    def take(self, slot: int, blocks: int) -> None:
-        """Give a slot this many blocks."""
-        ...
+    def take(self, slot: int, blocks: int) -> None: ...
 
-    def give_back(self, slot: int, blocks: int) -> None:
-        """Take back a slot's blocks."""
-        ...
+    def give_back(self, slot: int, blocks: int) -> None: ...
 
     def places(self, slots: Sequence[int], positions: torch.Tensor) -> torch.Tensor:
         """Where `positions` int64 [B, Q] of these slots are, over all parts: int64 [B, Q]."""
@@ -343,16 +338,13 @@ class Pool:
         self._tables: dict[int, list[int]] = {}
 
     def zeros(self, heads: int, dim: int, like: torch.Tensor) -> torch.Tensor:
-        """The pool of a layer."""
         shape = (self.parts, self.size, heads, dim)
         return torch.zeros(shape, dtype=like.dtype, device=like.device)
 
     def take(self, slot: int, blocks: int) -> None:
-        """Give it free blocks."""
         self._tables[slot] = [heapq.heappop(self._free) for _ in range(blocks)]
 
     def give_back(self, slot: int, blocks: int) -> None:
-        """Take its blocks back."""
         for block in self._tables.pop(slot):
             heapq.heappush(self._free, block)
 

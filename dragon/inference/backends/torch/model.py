@@ -86,13 +86,11 @@ class LanguageModel:
 
     @cached_property
     def quotes(self) -> bool:
-        """Whether the model answers by quotes alone, as its configuration says."""
         own: dict[str, str] = getattr(self._network.config, "dragon", None) or {}
         return own.get("answers") == "quotes"
 
     @cached_property
     def ends(self) -> frozenset[int]:
-        """End tokens."""
         ids = self._network.config.eos_token_id
         return frozenset(ids if isinstance(ids, list) else [] if ids is None else [ids])
 
@@ -147,17 +145,14 @@ class LanguageModel:
         return False
 
     def parse(self, data: bytes) -> TensorKV:
-        """The inverse of `TensorKV.dump`; raises `ValueError` if the data is damaged."""
         return TensorKV.load(data)
 
     @torch.inference_mode()
     def read(self, slot: int, tokens: int) -> TensorKV:
-        """A copy of the keys and values of a row's first `tokens` tokens."""
         return self.cache.read(slot, tokens)
 
     @torch.inference_mode()
     def write(self, slot: int, tokens: Sequence[int], kv: backend.KV | bytes) -> None:
-        """Begin a row with keys and values computed before, or in the form of `TensorKV.pack`."""
         if isinstance(kv, bytes):
             kv = TensorKV.unpack(kv, *self._kv_shape)
         assert isinstance(kv, TensorKV), "keys and values of another backend"
@@ -165,12 +160,10 @@ class LanguageModel:
         self.cache.write(slot, TensorKV(kv.keys.to(**target), kv.values.to(**target)))
 
     def kv_bytes(self, tokens: int) -> int:
-        """How many bytes the keys and values of this many tokens take here."""
         layers, heads, dim = self._kv_shape
         return 2 * layers * heads * dim * tokens * int(self._network.dtype.itemsize)
 
     def packed_bytes(self, tokens: int) -> int:
-        """How many bytes `TensorKV.pack` makes of this many tokens."""
         layers, heads, dim = self._kv_shape
         return 2 * layers * heads * dim * tokens * torch.bfloat16.itemsize
 
@@ -192,7 +185,6 @@ class LanguageModel:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identifies everything that the bits of keys and values depend on."""
         parts = (
             self.weights,
             torch.__version__,
