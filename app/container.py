@@ -16,12 +16,11 @@ from app.conversations.store import ConversationStore
 from app.documents.store import DocumentStore
 from app.embeddings import EmbeddingService
 from app.generation.accumulator import ObservedGeneration
-from app.generation.admission import Admission, Places
+from app.generation.admission import Admission, Places, Threads
 from app.generation.service import GenerationService
-from app.generation.threads import Threads
 from app.ledger.writer import Ledger
 from app.metrics import Metrics
-from app.models.downloads import Downloads
+from app.models.download import Downloads
 from app.models.trial import Trials
 from app.reranking import RerankingService
 from app.settings import Settings

@@ -12,8 +12,8 @@ from itertools import dropwhile
 import numpy as np
 import numpy.typing as npt
 
+from app.generation.admission import Threads
 from app.generation.prompts import known
-from app.generation.threads import Threads
 from dragon.errors import ContextLengthError, InvalidRequestError
 from dragon.retrieval.embedder import Embedder
 

@@ -53,13 +53,12 @@ from app.documents.store import DocumentStore
 from app.embeddings import EmbeddingService
 from app.erasing import Erasing
 from app.generation.accumulator import ObservedGeneration
-from app.generation.admission import Admission
+from app.generation.admission import Admission, Threads
 from app.generation.cloud_view import CloudView
 from app.generation.deciding import Decider
 from app.generation.retrieval import Retrieval
 from app.generation.rewriting import Rewriter
 from app.generation.service import GenerationService
-from app.generation.threads import Threads
 from app.ledger.writer import Ledger
 from app.metrics import Metrics
 from app.middleware import AccessControl, BodyLimit, RequestContext
@@ -256,7 +255,7 @@ async def open_state(
             ledger,
             view,
             Decider(retrieval, rewriter, link, ledger),
-            settings.usual(quotes=answers_by is Answers.QUOTES),
+            settings.default_sampling(quotes=answers_by is Answers.QUOTES),
         )
         conversations = ConversationStore(sessions, documents.purge)
         await conversations.start()

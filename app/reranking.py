@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 
-from app.generation.threads import Threads
+from app.generation.admission import Threads
 from dragon.errors import InvalidRequestError
 from dragon.retrieval.chunking import sentences
 from dragon.retrieval.embedder import TextEmbedder

@@ -11,8 +11,9 @@ from typing import Annotated
 import typer
 
 from app.api_keys import ApiKey, Documents, May, api_keys
+from app.auth import api_key
 from app.settings import Settings
-from cli import data
+from cli.defaults import sign_in_link
 from dragon.errors import DragonError, InvalidRequestError
 from dragon.keys import KeyFile, require_name
 
@@ -32,7 +33,9 @@ Name = Annotated[str, typer.Argument(help="Whose key it is, such as a person or 
 def key(context: typer.Context) -> None:
     """Print the API key, and on stderr a link that signs one browser in."""
     if context.invoked_subcommand is None:
-        data.key()
+        settings = Settings.read()
+        print(api_key(settings))
+        print(f"Sign in: {sign_in_link(settings, api_key(settings))}", file=sys.stderr)
 
 
 @program.command("add")

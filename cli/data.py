@@ -1,25 +1,15 @@
-"""`dragon key`, `backup`, `restore` and `ledger verify`: the device's data directory."""
+"""`dragon backup`, `restore` and `ledger verify`: the device's data directory."""
 
 from __future__ import annotations
 
 import asyncio
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from app.auth import api_key
 from app.settings import Settings
-from cli.defaults import sign_in_link
 from dragon.errors import DragonError
-
-
-def key() -> None:
-    """Print the API key, and on stderr a link that signs one browser in."""
-    settings = Settings.read()
-    print(api_key(settings))
-    print(f"Sign in: {sign_in_link(settings, api_key(settings))}", file=sys.stderr)
 
 
 def backup(path: Annotated[Path, typer.Argument(help="The file to write.")]) -> None:

@@ -6,17 +6,7 @@ import sys
 
 import typer
 
-from cli import (
-    api_keys,
-    data,
-    doctor,
-    mcp_stdio,
-    models,
-    peer_commands,
-    profile,
-    running_device,
-    services,
-)
+from cli import api_keys, data, doctor, mcp_stdio, models, peer_commands, running_device, services
 from dragon.errors import DragonError
 
 program = typer.Typer(
@@ -36,7 +26,7 @@ for command in (
     data.backup,
     data.restore,
     doctor.doctor,
-    profile.profile,
+    models.profile,
 ):
     program.command()(command)
 program.add_typer(peer_commands.corpus_program, name="corpus")

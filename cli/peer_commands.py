@@ -18,8 +18,7 @@ from cli import defaults, services
 from dragon.errors import ConfigurationError
 from dragon.keys import KeyFile
 from peer.corpus.versions import FLAT_UP_TO, Manifest, Versions
-from peer.keys import DeviceKey, key_file
-from peer.usage import USAGE, KeyUsage
+from peer.keys import USAGE, DeviceKey, KeyUsage, key_file
 
 peer_program = typer.Typer(help="Start the cloud peer.", invoke_without_command=True)
 keys_program = typer.Typer(

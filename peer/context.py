@@ -16,10 +16,9 @@ from dragon.inference.fairness import Household
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
 from dragon.localizable import localizable
-from peer.keys import DeviceKey
+from peer.keys import DeviceKey, KeyUsage, seconds_to_midnight
 from peer.metrics import PeerMetrics
 from peer.retrieval import Retriever
-from peer.usage import KeyUsage, seconds_to_midnight
 
 if TYPE_CHECKING:
     from peer.server import DeviceConnection

@@ -31,12 +31,11 @@ from dragon.retrieval.judge import Judge
 from peer.context import Shared
 from peer.corpus.store import Corpus
 from peer.corpus.versions import Versions
-from peer.keys import DeviceKey, KeyRing, key_file
+from peer.keys import USAGE, DeviceKey, KeyRing, KeyUsage, key_file
 from peer.metrics import PeerMetrics
 from peer.retrieval import Retriever
 from peer.server import serve
 from peer.settings import PeerSettings
-from peer.usage import USAGE, KeyUsage
 
 log = logging.getLogger(__name__)
 

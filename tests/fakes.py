@@ -21,8 +21,8 @@ from app.generation.events import (
 )
 from app.peer_link.status import PeerStatus
 from dragon.errors import ContextLengthError
+from dragon.inference.choice import DefaultSampling
 from dragon.inference.tokenizer import Message, Tokenizer
-from dragon.inference.usual import Usual
 from dragon.sampling.params import Mode
 
 SOURCE = Source("private", "file-1", "note.txt", "The key is under the mat.", 0.8, 1.0, 2, 0, 25)
@@ -49,7 +49,7 @@ class FakeGeneration:
     top_k: int = 2
     quotes: bool = True
     quotes_alone: bool = True
-    usual: Usual = field(default_factory=lambda: Usual(temperature=0.0))
+    default_sampling: DefaultSampling = field(default_factory=lambda: DefaultSampling(temperature=0.0))
     ready: bool = True
     cloud_view: TrustingView = field(default_factory=TrustingView)
     peer_state: PeerStatus = field(default_factory=lambda: PeerStatus("connected", 12.0))

@@ -1,13 +1,15 @@
-"""Places for answers and searches, shared by callers: a call without one is soon refused."""
+"""How callers share the device: places for answers and searches, and threads for other work."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import TypeVar
 
+from app.cancellation import to_the_end
 from dragon.errors import OverloadedError
 from dragon.inference.fairness import CALLER, FairQueue
 from dragon.localizable import localizable
@@ -23,6 +25,9 @@ _WAIT_S = 0.8
 _LOOK_S = 0.05
 _MOST_WAITING = 16
 """The most waiting calls of one caller; a further one would only wait to be refused."""
+REST = 4
+"""So many times what a job in a thread took passes before the caller's next one."""
+_THREADS = 2
 
 
 class Places:
@@ -116,3 +121,42 @@ def refusal() -> OverloadedError:
     return OverloadedError(
         localizable("device.busy", "The device is writing as many answers as it can: try again.")
     )
+
+
+class Threads:
+    """For what is computed beside answers: grammars compiled, long texts cut into tokens.
+
+    A few lines may ask for as much of that as is allowed, again and again. So a caller has one such
+    job at a time, and rests after it in proportion to the processor time that it took.
+    """
+
+    def __init__(self) -> None:
+        self._places = Places(_THREADS, 1)
+        self._rested: dict[str, float] = {}  # when a caller has, by its name
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """What a job returns, once it is the caller's turn. Cancelled, it still keeps its place."""
+        caller = CALLER.get()
+        while True:
+            async with self._places.one():
+                if (left := self._rested.get(caller, 0.0) - time.monotonic()) <= 0:
+                    return await to_the_end(self._run(work, caller))
+            await asyncio.sleep(left)
+
+    async def _run(self, work: Callable[[], T], caller: str) -> T:
+        spent = 0.0
+
+        def timed() -> T:
+            nonlocal spent
+            began = time.thread_time()
+            try:
+                return work()
+            finally:
+                spent = time.thread_time() - began
+
+        try:
+            return await asyncio.to_thread(timed)
+        finally:
+            now = time.monotonic()
+            self._rested = {each: at for each, at in self._rested.items() if at > now}
+            self._rested[caller] = now + REST * spent

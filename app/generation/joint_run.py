@@ -17,7 +17,7 @@ from app.generation.lateness import Failure, Lateness, Seen
 from app.generation.plan import Plan, Retrieved, opening
 from app.generation.run import DeviceRun
 from app.peer_link.client import Link
-from app.peer_link.refusals import Refusal
+from app.peer_link.status import Refusal
 from dragon.errors import FrameError
 from dragon.inference.decoder import Decoder
 from dragon.inference.engine import Engine

@@ -17,7 +17,7 @@ from app.generation.attribution import TokenTexts, cut_off, described
 from app.generation.events import Detailed, GenerationRequest, PromptDetailed, Source, SourcesFound
 from app.generation.plan import Plan, Retrieved, answer_scoring, prompt_scoring
 from app.peer_link.client import Link
-from app.peer_link.refusals import Refusal
+from app.peer_link.status import Refusal
 from dragon.errors import FrameError, LinkError
 from dragon.inference import scoring
 from dragon.inference.adjustment import Adjustment

@@ -31,10 +31,10 @@ from app.peer_link.status import PeerStatus
 from app.settings import Settings
 from dragon.errors import ContextLengthError, InvalidRequestError
 from dragon.inference.backends.backend import WHOLE_ANSWERS, require_full
+from dragon.inference.choice import DefaultSampling
 from dragon.inference.engine import Engine
 from dragon.inference.estimates import Pace
 from dragon.inference.tokenizer import Tokenizer
-from dragon.inference.usual import Usual
 from dragon.localizable import localizable
 from dragon.protocol.aggregator_policy import Schedule
 from dragon.retrieval.answers import Answers
@@ -68,7 +68,7 @@ class GenerationService:
     ledger: Ledger
     cloud_view: CloudView
     decider: Decider
-    usual: Usual = field(default_factory=Usual)
+    default_sampling: DefaultSampling = field(default_factory=DefaultSampling)
     schedule: Schedule = Schedule.GREEDY
     catch_up: bool = True
     certificates: bool = True

@@ -15,11 +15,12 @@ from typing import Protocol
 from websockets.exceptions import InvalidStatus, WebSocketException
 
 from app.peer_link.connection import Connection, Observer, Receiver
-from app.peer_link.refusals import Refusal, Refusals
 from app.peer_link.status import (
     LOST,
     PASSING,
     PeerStatus,
+    Refusal,
+    Refusals,
     denied,
     lost,
     together,

@@ -13,7 +13,7 @@ from typing import Protocol
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
-from app.peer_link.refusals import Refusal, Refusals
+from app.peer_link.status import Refusal, Refusals
 from dragon.errors import FrameError, HandshakeError, LinkError
 from dragon.inference.estimates import LinkMeter
 from dragon.link import batching, control, registry

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.peer_link.client import Link
-from app.peer_link.refusals import Refusal
+from app.peer_link.status import Refusal
 from dragon.errors import FrameError, LinkError
 from dragon.inference.backends.backend import Backend, KVAccess
 from dragon.inference.tokenizer import Tokenizer

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, SecretStr, ValidationInfo, field_validator
@@ -13,14 +14,23 @@ from pydantic import BaseModel, Field, SecretStr, ValidationInfo, field_validato
 from dragon.errors import ConfigurationError
 from dragon.keys import require_sendable
 from dragon.models import EMBEDDED_ADAPTER, EMBEDDED_WRITER
+from dragon.sampling.params import MAX_COUNT, MAX_REPETITION, MAX_TEMPERATURE, MIN_REPETITION
 
 if TYPE_CHECKING:
     from dragon.inference.backends.backend import Backend
     from dragon.inference.tokenizer import Tokenizer
-    from dragon.inference.usual import Usual
+
 
 CHOSEN = "model.env"
 """In the data directory: the user's choice of model. `.env` and the environment override it."""
+_DEFAULTS = "generation_config.json"
+# The range that a request may ask for.
+_RANGES = {
+    "temperature": (0.0, MAX_TEMPERATURE),
+    "top_p": (1e-6, 1.0),
+    "min_p": (0.0, 1.0),
+    "repetition_penalty": (MIN_REPETITION, MAX_REPETITION),
+}
 
 
 def is_server(model: str) -> bool:
@@ -100,15 +110,13 @@ class ModelChoice(BaseModel):
             )
         return Tokenizer.load(self.tokenizer or self.model)
 
-    def usual(self, *, quotes: bool) -> Usual:
+    def default_sampling(self, *, quotes: bool) -> DefaultSampling:
         """The default sampling of the model; greedy for one that quotes.
 
         Raises `ConfigurationError` if the model's file of defaults cannot be read.
         """
-        from dragon.inference.usual import Usual
-
         source = (self.tokenizer or "") if is_server(self.model) else self.model
-        found = Usual.of(source)
+        found = DefaultSampling.of(source)
         return replace(found, temperature=0.0) if quotes else found
 
     def load(self) -> tuple[Tokenizer, Backend]:
@@ -136,3 +144,64 @@ class ModelChoice(BaseModel):
         return tokenizer, LanguageModel.load(
             self.model, size, dtype=self.dtype, device=self.torch_device
         )
+
+
+@dataclass(frozen=True)
+class DefaultSampling:
+    """What a model recommends in its `generation_config.json`, for what a request leaves open.
+
+    `temperature` is None if it names none.
+    """
+
+    temperature: float | None = None
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+
+    @classmethod
+    def of(cls, model: str) -> DefaultSampling:
+        """Of a directory or a hub name; the neutral defaults if the model has no such file.
+
+        Raises `ConfigurationError` if the file is invalid.
+        """
+        if (path := _path(model)) is None:
+            return cls()
+        try:
+            return cls._read(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError, AttributeError) as error:
+            raise ConfigurationError(f"{path} cannot be read: {error}") from error
+
+    @classmethod
+    def _read(cls, fields: dict[str, Any]) -> DefaultSampling:
+        found: dict[str, Any] = {
+            name: min(max(float(fields[name]), least), most)
+            for name, (least, most) in _RANGES.items()
+            if fields.get(name) is not None
+        }
+        if fields.get("top_k") is not None:
+            found["top_k"] = min(max(int(fields["top_k"]), 0), MAX_COUNT - 1)
+        if fields.get("do_sample") is False:
+            found["temperature"] = 0.0
+        return cls(**found)
+
+
+def _path(model: str) -> Path | None:
+    from transformers.utils.hub import cached_file
+
+    if model.endswith(".gguf"):
+        return None
+    if (place := Path(model)).exists():
+        path = (place if place.is_dir() else place.parent) / _DEFAULTS
+        return path if path.exists() else None
+    try:
+        found = cached_file(
+            model,
+            _DEFAULTS,
+            _raise_exceptions_for_gated_repo=False,
+            _raise_exceptions_for_missing_entries=False,
+            _raise_exceptions_for_connection_errors=False,
+        )
+    except (OSError, ValueError):
+        return None
+    return None if found is None else Path(found)

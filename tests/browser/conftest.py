@@ -30,8 +30,7 @@ from app.conversations.background_run import BackgroundRuns
 from app.conversations.store import ConversationStore
 from app.embeddings import EmbeddingService
 from app.generation.accumulator import ObservedGeneration
-from app.generation.admission import Admission
-from app.generation.threads import Threads
+from app.generation.admission import Admission, Threads
 from app.ledger.writer import Ledger
 from app.main import create_app
 from app.metrics import Metrics

@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
 from app.paths import packaged
-from app.peer_link.refusals import Refusal
+from app.peer_link.status import Refusal
 from dragon.localizable import localizable
 from harness.services import KEY, Service
 from tests.browser.conftest import Scripted, signed_in

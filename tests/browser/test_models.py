@@ -15,7 +15,6 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
-from app.models import servers
 from dragon.inference.choice import ModelChoice
 from dragon.models import EMBEDDED_WRITER
 from harness.faults.openai_server import Behaviour, Served, serving
@@ -71,7 +70,7 @@ def test_a_server_that_wants_a_key_is_given_it_on_the_page(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with serving(served, Behaviour(key="sesame", root=str(SMALL_MODEL))) as url:
-        monkeypatch.setattr(servers, "PORTS", {int(url.rpartition(":")[2]): "vLLM"})
+        monkeypatch.setattr("app.models.found.PORTS", {int(url.rpartition(":")[2]): "vLLM"})
         signed_in(page, scripted.url)
         page.get_by_test_id("open-settings").click()
         row = page.locator(f"[data-name='{url}']")

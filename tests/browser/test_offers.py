@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from app.models import servers
 from harness.faults.hub import Hub, serving
 from tests.browser.conftest import Scripted, signed_in
 
@@ -25,7 +24,7 @@ def hub(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path / "ollama"))
-    monkeypatch.setattr(servers, "PORTS", {9: "nothing"})
+    monkeypatch.setattr("app.models.found.PORTS", {9: "nothing"})
     with serving(Hub(embedded_gguf.read_bytes())) as running:
         monkeypatch.setenv("HF_ENDPOINT", running.url)
         yield running

@@ -1,6 +1,6 @@
 """What `dragon profile` measures of the link, against a real peer.
 
-Covers `app.peer_link.probe` and `cli.profile`.
+Covers `app.peer_link.probe` and `cli.models`.
 """
 
 from __future__ import annotations

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from peer import usage
-from peer.usage import KeyUsage, seconds_to_midnight
+from peer import keys
+from peer.keys import KeyUsage, seconds_to_midnight
 
 
 async def test_a_restart_gives_nobody_another_day(tmp_path: Path) -> None:
-    path = tmp_path / "data" / usage.USAGE
+    path = tmp_path / "data" / keys.USAGE
     used = KeyUsage(path)
     used.add("anna", 3)
     used.add("anna", 4)
@@ -23,11 +23,11 @@ async def test_a_restart_gives_nobody_another_day(tmp_path: Path) -> None:
 
 
 async def test_a_new_day_begins_at_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / usage.USAGE
+    path = tmp_path / keys.USAGE
     used = KeyUsage(path)
     used.add("anna", 3)
     await used.keep()
-    monkeypatch.setattr(usage, "_today", lambda: "2040-01-01")
+    monkeypatch.setattr("peer.keys._today", lambda: "2040-01-01")
     assert used.of("anna") == 0
     assert KeyUsage(path).of("anna") == 0
     used.add("anna", 1)
@@ -38,7 +38,7 @@ async def test_a_new_day_begins_at_nothing(tmp_path: Path, monkeypatch: pytest.M
 async def test_what_could_not_be_written_is_written_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = tmp_path / usage.USAGE
+    path = tmp_path / keys.USAGE
     used = KeyUsage(path)
     used.add("anna", 3)
     with monkeypatch.context() as failing:
@@ -46,7 +46,7 @@ async def test_what_could_not_be_written_is_written_later(
         def full(path: Path, text: str) -> None:
             raise OSError(28, "No space left on device")
 
-        failing.setattr(usage, "write_whole", full)
+        failing.setattr("peer.keys.write_whole", full)
         await used.keep()
     assert "No space" in caplog.text
     assert used.of("anna") == 3
@@ -56,7 +56,7 @@ async def test_what_could_not_be_written_is_written_later(
 
 @pytest.mark.parametrize("damaged", ["{", "[]", '{"day": 1}', '{"day": "x", "tokens": 1}'])
 def test_a_damaged_file_is_counted_anew(tmp_path: Path, damaged: str) -> None:
-    path = tmp_path / usage.USAGE
+    path = tmp_path / keys.USAGE
     path.write_text(damaged)
     assert KeyUsage(path).of("anna") == 0
 

@@ -250,7 +250,7 @@ async def _respond(
     if not wanted:
         loaded = kind.reply(body.model, Said(), done=True, done_reason="load")
         return Response(loaded.model_dump_json(), media_type="application/json")
-    usual = USUAL_TEMPERATURE if state.generation.usual.temperature is None else None
+    usual = USUAL_TEMPERATURE if state.generation.default_sampling.temperature is None else None
     asked, tokenizer, reading = body.as_openai(usual), state.generation.tokenizer, PLAIN
     if isinstance(asked, ChatBody):
         (request,) = await chat_requests(asked, state)

@@ -25,9 +25,9 @@ from app.generation.prompts import Prompt, chat_prompt, shortened, text_prompt
 from app.settings import Cloud
 from dragon.errors import InvalidRequestError
 from dragon.inference.chat_template import Rendering
+from dragon.inference.choice import DefaultSampling
 from dragon.inference.tokenizer import Tokenizer
 from dragon.inference.tools import CallFormat, Tool
-from dragon.inference.usual import Usual
 from dragon.sampling.params import Mode, Sampling
 
 
@@ -213,12 +213,12 @@ def sampling_of(body: GenerationBody, state: AppState, mode: Mode, grammar: str)
             min_tokens=body.least_tokens,
             grammar=grammar,
         ),
-        **_usual(state.generation.usual, mode, bounded=bounded)
+        **_usual(state.generation.default_sampling, mode, bounded=bounded)
         | {name: value for name, value in given.items() if value is not None},
     )
 
 
-def _usual(usual: Usual, mode: Mode, *, bounded: bool) -> dict[str, Any]:
+def _usual(usual: DefaultSampling, mode: Mode, *, bounded: bool) -> dict[str, Any]:
     """The model's defaults, as fields of `Sampling`.
 
     Of these, Algorithm 1 supports only a repetition penalty and greedy choice, and a bound needs

@@ -10,8 +10,7 @@ from fastapi import APIRouter
 from app.api.openai.openapi import failures
 from app.api.page.model_choice import Named
 from app.container import State
-from app.models.catalogue import offer_named
-from app.models.downloads import Standing
+from app.models.download import Standing, offer_named
 from app.models.model import installed_memory
 from dragon.localizable import with_localizable
 

@@ -13,8 +13,8 @@ from app.container import AppState
 from app.generation.events import Details, GenerationRequest
 from app.generation.prompts import Prompt
 from dragon.errors import InvalidRequestError
+from dragon.inference.choice import DefaultSampling
 from dragon.inference.tokenizer import Tokenizer
-from dragon.inference.usual import Usual
 from dragon.sampling.params import Mode
 from tests.fakes import FakeGeneration
 
@@ -47,7 +47,7 @@ def test_what_a_request_gives_goes_before_what_is_usual(
     given = {"temperature": 0.5, "top_p": 0.9, "top_k": 7, "min_p": 0.1, "repetition_penalty": 1.2}
     asked = rest(state, **given).sampling
     assert {name: getattr(asked, name) for name in given} == given
-    generation.usual = Usual(0.7, top_p=0.8, top_k=20, repetition_penalty=1.1)
+    generation.default_sampling = DefaultSampling(0.7, top_p=0.8, top_k=20, repetition_penalty=1.1)
     asked = rest(state, temperature=0.5, top_k=-1).sampling
     assert (asked.temperature, asked.top_p, asked.top_k) == (0.5, 0.8, 0)
     assert (asked.repetition_penalty, rest(state).sampling.temperature) == (1.1, 0.7)
@@ -57,7 +57,7 @@ def test_what_a_request_gives_goes_before_what_is_usual(
 def test_algorithm_1_takes_no_more_than_it_knows(
     state: AppState, generation: FakeGeneration, usual: float | None, taken: float
 ) -> None:
-    generation.usual = Usual(usual, top_p=0.8, top_k=20)
+    generation.default_sampling = DefaultSampling(usual, top_p=0.8, top_k=20)
     asked = rest(state, dragon={"aggregation": "speculative"}).sampling
     assert (asked.temperature, asked.top_p, asked.top_k) == (taken, 1.0, 0)
 

@@ -20,7 +20,7 @@ from app.generation.events import (
     TextDelta,
     TokenDetail,
 )
-from app.peer_link.refusals import Refusal
+from app.peer_link.status import Refusal
 from app.problems import INTERNAL
 from app.storage.tables import MessageState
 from dragon.localizable import localizable

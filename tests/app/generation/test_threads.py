@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from app.generation.threads import REST, Threads
+from app.generation.admission import REST, Threads
 from dragon.inference.fairness import CALLER
 
 
@@ -29,7 +29,7 @@ async def test_a_caller_rests_after_what_costs() -> None:
 
 
 async def test_nobody_else_rests(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.generation.threads.REST", 100_000)
+    monkeypatch.setattr("app.generation.admission.REST", 100_000)
     threads = Threads()
 
     async def job(caller: str) -> None:
@@ -46,7 +46,7 @@ async def test_nobody_else_rests(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_who_waits_for_something_takes_no_time_of_anybody(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("app.generation.threads.REST", 1_000)
+    monkeypatch.setattr("app.generation.admission.REST", 1_000)
     threads = Threads()
     CALLER.set("a")
     began = time.monotonic()

@@ -1,6 +1,6 @@
 """Models from a hub: whole and checked, or gone on from where it ended.
 
-Covers `app.models.downloads` and `app.models.catalogue`.
+Covers `app.models.download` and `app.models.download`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,15 @@ from pathlib import Path
 import pytest
 
 from app.models import files
-from app.models.catalogue import OFFERS, offer_named
-from app.models.download import DownloadError, fetch
-from app.models.downloads import Downloads, DownloadState, Standing
+from app.models.download import (
+    OFFERS,
+    DownloadError,
+    Downloads,
+    DownloadState,
+    Standing,
+    fetch,
+    offer_named,
+)
 from dragon.errors import NotFoundError
 from harness.faults.hub import Hub, serving
 

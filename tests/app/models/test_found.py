@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from app.models import servers
 from app.models.found import look, model_named
 from app.models.model import Model, ModelKind
 from app.settings import Settings
@@ -28,7 +27,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path / "ollama"))
     monkeypatch.delenv("DRAGON_MODEL", raising=False)
-    monkeypatch.setattr(servers, "PORTS", {9: "nothing"})
+    monkeypatch.setattr("app.models.found.PORTS", {9: "nothing"})
     return tmp_path
 
 

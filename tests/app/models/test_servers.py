@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from app.models import servers
+from app.models.found import running
 from app.models.model import ModelKind
 from harness import llama_server
 from harness.faults.openai_server import Behaviour, Served, serving
@@ -48,8 +48,8 @@ def listening(status: int, body: Any) -> Iterator[int]:
 
 def found(monkeypatch: pytest.MonkeyPatch, status: int, body: Any) -> tuple[int, list[Any]]:
     with listening(status, body) as port:
-        monkeypatch.setattr(servers, "PORTS", {port: "llama-server"})
-        return port, list(servers.running(lambda url: None))
+        monkeypatch.setattr("app.models.found.PORTS", {port: "llama-server"})
+        return port, list(running(lambda url: None))
 
 
 def listed(*models: dict[str, Any]) -> dict[str, Any]:
@@ -102,15 +102,15 @@ def test_only_a_server_that_asks_for_a_key_is_sent_it(
 ) -> None:
     behaviour = Behaviour(key="sesame", root=str(SMALL_MODEL))
     with serving(served, behaviour) as url:
-        monkeypatch.setattr(servers, "PORTS", {int(url.rpartition(":")[2]): "vLLM"})
-        (closed,) = servers.running(lambda asked: SecretStr("guessed"))
+        monkeypatch.setattr("app.models.found.PORTS", {int(url.rpartition(":")[2]): "vLLM"})
+        (closed,) = running(lambda asked: SecretStr("guessed"))
         assert (closed.wants_key, str(closed.refusal)) == (True, "It does not accept this key.")
         given = {url: SecretStr("sesame")}
-        (model,) = servers.running(given.get)
+        (model,) = running(given.get)
         assert (model.refusal, model.key) == ("", given[url])
         assert model.tokenizer == str(SMALL_MODEL)
         behaviour.key = ""
-        (model,) = servers.running(given.get)
+        (model,) = running(given.get)
         assert model.key is None
 
 
@@ -119,10 +119,10 @@ def test_llama_server_lists_its_models_to_anybody(
 ) -> None:
     """All else it says to who has the key."""
     with llama_server.serving(embedded_gguf, tmp_path / "log", key="sesame") as server:
-        monkeypatch.setattr(servers, "PORTS", {server.port: "llama-server"})
-        (closed,) = servers.running(lambda url: None)
+        monkeypatch.setattr("app.models.found.PORTS", {server.port: "llama-server"})
+        (closed,) = running(lambda url: None)
         assert closed.wants_key
-        (model,) = servers.running(lambda url: SecretStr("sesame"))
+        (model,) = running(lambda url: SecretStr("sesame"))
     assert model.tokenizer == str(embedded_gguf)
     assert model.key
 
@@ -146,5 +146,5 @@ def test_what_is_no_server_of_models_and_ourselves_are_left_out(
 def test_where_nothing_listens_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     with listening(200, {}) as port:
         pass
-    monkeypatch.setattr(servers, "PORTS", {port: "Ollama"})
-    assert list(servers.running(lambda url: None)) == []
+    monkeypatch.setattr("app.models.found.PORTS", {port: "Ollama"})
+    assert list(running(lambda url: None)) == []

@@ -14,7 +14,7 @@ import pytest
 
 from app.peer_link.client import LOOK_S, Link
 from app.peer_link.fetch import Fetcher
-from app.peer_link.refusals import Refusal
+from app.peer_link.status import Refusal
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.estimates import DecodeDelay, LinkMeter, Pace
 from dragon.inference.tokenizer import Tokenizer

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from app.peer_link.refusals import MOST_S, Refusal, Refusals
+from app.peer_link.status import MOST_S, Refusal, Refusals
 from dragon.link.address import PeerAddress
 from dragon.localizable import localizable
 

@@ -17,7 +17,7 @@ import openai
 import pytest
 
 from app.embeddings import EmbeddingService, Vectors
-from app.generation.threads import Threads
+from app.generation.admission import Threads
 from tests.app.api.test_bad_input import error_of
 from tests.app.conftest import KEY
 from tests.samples import embedder

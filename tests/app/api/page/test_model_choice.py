@@ -13,7 +13,7 @@ import pytest
 
 from app.container import AppState
 from app.main import create_app
-from app.models import servers, trial
+from app.models import trial
 from app.models.model import Model
 from app.models.trial import Report
 from dragon.errors import InvalidRequestError
@@ -48,7 +48,7 @@ def machine(tmp_path: Path, embedded_gguf: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path / "ollama"))
     monkeypatch.delenv("DRAGON_MODEL", raising=False)
-    monkeypatch.setattr(servers, "PORTS", {9: "nothing"})
+    monkeypatch.setattr("app.models.found.PORTS", {9: "nothing"})
     (tmp_path / "real.gguf").symlink_to(embedded_gguf)
     (tmp_path / "damaged.gguf").write_bytes(b"nothing")
 
@@ -141,7 +141,7 @@ async def test_a_server_is_given_the_key_that_it_asks_for(
     caplog.set_level(logging.DEBUG)
     served = Served(*ModelChoice(model=str(SMALL_MODEL)).load())
     with serving(served, Behaviour(key="sesame", root=str(SMALL_MODEL))) as url:
-        monkeypatch.setattr(servers, "PORTS", {int(url.rpartition(":")[2]): "vLLM"})
+        monkeypatch.setattr("app.models.found.PORTS", {int(url.rpartition(":")[2]): "vLLM"})
         told = []
 
         async def given(**body: str) -> httpx.Response:
