@@ -27,53 +27,32 @@ class Metrics:
         self.registry = CollectorRegistry()
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self.registry)
-        Gauge(
-            "dragon_peer_connected",
-            "1 while the link to the cloud peer is up.",
-            registry=self.registry,
-        ).set_function(lambda: float(peer_connected()))
-        Gauge(
-            "dragon_free_slots", "Rows that could begin now.", registry=self.registry
-        ).set_function(free_slots)
+        gauge = partial(Gauge, registry=self.registry)
+        counter = partial(Counter, registry=self.registry)
+        seconds = partial(Histogram, buckets=_SECONDS, registry=self.registry)
+        connected = gauge("dragon_peer_connected", "1 while the link to the cloud peer is up.")
+        connected.set_function(lambda: float(peer_connected()))
+        gauge("dragon_free_slots", "Rows that could begin now.").set_function(free_slots)
         for name, text in READINGS.items():
-            gauge = Gauge(f"dragon_{name}", text, registry=self.registry)
-            gauge.set_function(partial(pace.reading, name))
-        self._requests = Counter(
-            "dragon_http_requests",
-            "HTTP requests answered.",
-            ("method", "route", "status"),
-            registry=self.registry,
+            gauge(f"dragon_{name}", text).set_function(partial(pace.reading, name))
+        self._requests = counter(
+            "dragon_http_requests", "HTTP requests answered.", ("method", "route", "status")
         )
-        self._duration = Histogram(
+        self._duration = seconds(
             "dragon_http_request_seconds",
             "From a request's head to the end of its response.",
             ("route",),
-            buckets=_SECONDS,
-            registry=self.registry,
         )
-        self._answers = Counter(
-            "dragon_answers",
-            "Answers, by how they ended.",
-            ("mode", "outcome"),
-            registry=self.registry,
+        self._answers = counter(
+            "dragon_answers", "Answers, by how they ended.", ("mode", "outcome")
         )
-        self._writing = Gauge(
-            "dragon_answers_in_progress", "Answers being written now.", registry=self.registry
-        )
-        self._first_text = Histogram(
+        self._writing = gauge("dragon_answers_in_progress", "Answers being written now.")
+        self._first_text = seconds(
             "dragon_first_text_seconds",
             "From a request for an answer to its first text.",
             ("mode",),
-            buckets=_SECONDS,
-            registry=self.registry,
         )
-        self._tokens = Counter(
-            "dragon_tokens",
-            "Tokens of prompts and of answers.",
-            ("kind",),
-            registry=self.registry,
-        )
-
+        self._tokens = counter("dragon_tokens", "Tokens of prompts and of answers.", ("kind",))
         self._waiting: dict[str, float] = {}  # start times, by the ids of answers without text
 
     def render(self) -> bytes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from app.auth import api_key
@@ -14,7 +13,6 @@ from cli.supervisor import address
 from dragon.errors import ConfigurationError, DragonError
 
 if TYPE_CHECKING:
-    import mcp_types as types
     from mcp.client.session import ClientSession
     from mcp.server.context import ServerRequestContext
     from mcp.server.lowlevel import Server
@@ -45,83 +43,63 @@ def bridge(settings: Settings) -> Server[Any]:
     """A server that forwards every request to the device, under the client's name."""
     from mcp.server.lowlevel import Server
 
-    device = _Device(settings)
+    def forward(
+        request: Callable[[ClientSession, Any], Awaitable[T]],
+    ) -> Callable[..., Awaitable[T]]:
+        async def handle(context: ServerRequestContext, params: Any) -> T:
+            return await _ask(settings, context, lambda device: request(device, params))
+
+        return handle
+
     return Server(
         "dragon",
         title="DRAGON",
-        on_list_tools=device.list_tools,
-        on_call_tool=device.call_tool,
-        on_list_resources=device.list_resources,
-        on_list_resource_templates=device.list_templates,
-        on_read_resource=device.read_resource,
+        on_list_tools=forward(lambda device, params: device.list_tools(params=params)),
+        on_call_tool=forward(lambda device, asked: device.call_tool(asked.name, asked.arguments)),
+        on_list_resources=forward(lambda device, params: device.list_resources(params=params)),
+        on_list_resource_templates=forward(
+            lambda device, params: device.list_resource_templates(params=params)
+        ),
+        on_read_resource=forward(lambda device, params: device.read_resource(params.uri)),
     )
 
 
-@dataclass(frozen=True)
-class _Device:
-    """Requests to the device: one session each, so that a restarted device does not matter."""
+async def _ask(
+    settings: Settings,
+    context: ServerRequestContext,
+    request: Callable[[ClientSession], Awaitable[T]],
+) -> T:
+    """The device's reply, in a session of its own: the device may have been restarted.
 
-    settings: Settings
+    Raises `MCPError`: the device's own, or one that says what to do if there is none.
+    """
+    from httpx2 import AsyncClient
+    from mcp.client.client import Client
+    from mcp.client.streamable_http import streamable_http_client
+    from mcp.shared.exceptions import MCPError
+    from mcp_types import INTERNAL_ERROR
 
-    async def list_tools(
-        self, context: ServerRequestContext, params: types.PaginatedRequestParams | None
-    ) -> types.ListToolsResult:
-        return await self._ask(context, lambda device: device.list_tools(params=params))
-
-    async def call_tool(
-        self, context: ServerRequestContext, params: types.CallToolRequestParams
-    ) -> types.CallToolResult:
-        name, arguments = params.name, params.arguments
-        return await self._ask(context, lambda device: device.call_tool(name, arguments))
-
-    async def list_resources(
-        self, context: ServerRequestContext, params: types.PaginatedRequestParams | None
-    ) -> types.ListResourcesResult:
-        return await self._ask(context, lambda device: device.list_resources(params=params))
-
-    async def list_templates(
-        self, context: ServerRequestContext, params: types.PaginatedRequestParams | None
-    ) -> types.ListResourceTemplatesResult:
-        return await self._ask(
-            context, lambda device: device.list_resource_templates(params=params)
-        )
-
-    async def read_resource(
-        self, context: ServerRequestContext, params: types.ReadResourceRequestParams
-    ) -> types.ReadResourceResult:
-        return await self._ask(context, lambda device: device.read_resource(params.uri))
-
-    async def _ask(
-        self, context: ServerRequestContext, request: Callable[[ClientSession], Awaitable[T]]
-    ) -> T:
-        """Raises `MCPError`: the device's own, or one that says what to do if there is none."""
-        from httpx2 import AsyncClient
-        from mcp.client.client import Client
-        from mcp.client.streamable_http import streamable_http_client
-        from mcp.shared.exceptions import MCPError
-        from mcp_types import INTERNAL_ERROR
-
-        url = f"http://{address(self.settings.host, self.settings.port)}/mcp"
-        key = {"Authorization": f"Bearer {api_key(self.settings)}"}
-        about = context.session.client_params
-        try:
-            # The protocol's own errors would not say that no device runs, or that the key is wrong.
-            await asyncio.to_thread(DeviceClient(self.settings).get, "/v1/models")
-            async with (
-                AsyncClient(headers=key, timeout=None) as http,
-                Client(
-                    streamable_http_client(url, http_client=http),
-                    client_info=None if about is None else about.client_info,
-                    mode="legacy",
-                ) as client,
-            ):
-                return await request(client.session)
-        except DragonError as error:
-            raise MCPError(INTERNAL_ERROR, error.message) from None
-        except ExceptionGroup as group:
-            if (refused := group.subgroup(MCPError)) is not None:
-                raise _first(refused) from None
-            raise MCPError(INTERNAL_ERROR, "The device ended the connection.") from group
+    url = f"http://{address(settings.host, settings.port)}/mcp"
+    key = {"Authorization": f"Bearer {api_key(settings)}"}
+    about = context.session.client_params
+    try:
+        # The protocol's own errors would not say that no device runs, or that the key is wrong.
+        await asyncio.to_thread(DeviceClient(settings).get, "/v1/models")
+        async with (
+            AsyncClient(headers=key, timeout=None) as http,
+            Client(
+                streamable_http_client(url, http_client=http),
+                client_info=None if about is None else about.client_info,
+                mode="legacy",
+            ) as client,
+        ):
+            return await request(client.session)
+    except DragonError as error:
+        raise MCPError(INTERNAL_ERROR, error.message) from None
+    except ExceptionGroup as group:
+        if (refused := group.subgroup(MCPError)) is not None:
+            raise _first(refused) from None
+        raise MCPError(INTERNAL_ERROR, "The device ended the connection.") from group
 
 
 def _first(group: ExceptionGroup[Exception]) -> Exception:

@@ -16,45 +16,30 @@ class PeerMetrics:
 
     def __init__(self, free_slots: Callable[[], float]) -> None:
         self.registry = CollectorRegistry()
-        self.answers = Counter(
-            "dragon_peer_answers", "Answers the peer has taken part in", registry=self.registry
+        gauge = partial(Gauge, registry=self.registry)
+        counter = partial(Counter, registry=self.registry)
+        self.answers = counter("dragon_peer_answers", "Answers the peer has taken part in")
+        self.sessions = gauge("dragon_peer_sessions", "Answers being written now")
+        self.sent_bytes = counter("dragon_peer_sent_bytes", "Bytes of frames sent to devices")
+        self._key_answers = counter(
+            "dragon_peer_key_answers", "Answers the peer has taken part in, by key's name", ["key"]
         )
-        self.sessions = Gauge(
-            "dragon_peer_sessions", "Answers being written now", registry=self.registry
+        self._key_tokens = counter(
+            "dragon_peer_key_tokens", "Tokens of questions and answers, by key's name", ["key"]
         )
-        self.sent_bytes = Counter(
-            "dragon_peer_sent_bytes", "Bytes of frames sent to devices", registry=self.registry
-        )
-        self._key_answers = Counter(
-            "dragon_peer_key_answers",
-            "Answers the peer has taken part in, by key's name",
-            ["key"],
-            registry=self.registry,
-        )
-        self._key_tokens = Counter(
-            "dragon_peer_key_tokens",
-            "Tokens of questions and answers, by key's name",
-            ["key"],
-            registry=self.registry,
-        )
-        self._key_refusals = Counter(
+        self._key_refusals = counter(
             "dragon_peer_key_refusals",
             "Answers the peer had no room for, or the key no tokens, by key's name",
             ["key"],
-            registry=self.registry,
         )
-        self._key_sessions = Gauge(
-            "dragon_peer_key_sessions",
-            "Answers being written now, by key's name",
-            ["key"],
-            registry=self.registry,
+        self._key_sessions = gauge(
+            "dragon_peer_key_sessions", "Answers being written now, by key's name", ["key"]
         )
         self.paces: set[Pace] = set()
         for name, text in READINGS.items():
-            gauge = Gauge(f"dragon_peer_{name}", text, registry=self.registry)
-            gauge.set_function(partial(self._reading, name))
-        slots = Gauge("dragon_peer_free_slots", "Rows that could begin now", registry=self.registry)
-        slots.set_function(free_slots)
+            reading = gauge(f"dragon_peer_{name}", text)
+            reading.set_function(partial(self._reading, name))
+        gauge("dragon_peer_free_slots", "Rows that could begin now").set_function(free_slots)
 
     def _reading(self, name: str) -> float:
         """The mean over connections with a value; NaN if none has one."""

@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -36,6 +35,9 @@ from peer.context import Holder, Shared
 from peer.serving import CloudFetch, CloudRun, CloudScoring, Serving
 
 log = logging.getLogger(__name__)
+
+Send = Callable[[registry.Message, int], int]
+"""Queues a message of a stream; returns its frame's bytes."""
 
 HELLO_TIMEOUT_S = 5.0
 _PING_S = 1.0
@@ -277,12 +279,6 @@ class DeviceConnection:
         self.send(control.Ping(number=number))
 
 
-class Sending(Protocol):
-    """Queues a message of a stream; returns its frame's bytes."""
-
-    def __call__(self, message: registry.Message, stream: int) -> int: ...
-
-
 @dataclass
 class Stream:
     """What serves a stream, when it was opened, and since when it has made no progress."""
@@ -310,7 +306,7 @@ class Streams:
     """
 
     def __init__(
-        self, shared: Shared, holder: Holder, send: Sending, room: Callable[[], Awaitable[object]]
+        self, shared: Shared, holder: Holder, send: Send, room: Callable[[], Awaitable[object]]
     ) -> None:
         self._shared = shared
         self._holder = holder

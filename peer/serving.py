@@ -1,4 +1,9 @@
-"""What the peer does for a stream: its run of an answer, a fetch of documents, or a scoring."""
+"""What the peer does for a stream: its run of an answer, a fetch of documents, or a scoring.
+
+Each has `messages`, the messages to send in order, which raises `DragonError` if the device must
+continue without them and frees what it holds when closed; and `tokens`, how many tokens of
+questions and answers it has read and written so far.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,6 @@ import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
 
 from dragon.errors import DragonError, InvalidRequestError
 from dragon.inference import scoring
@@ -29,20 +33,6 @@ from peer.context import Shared
 from peer.retrieval import Found
 
 _PATIENCE_S = 60.0  # with a device that takes no scores
-
-
-class Serving(Protocol):
-    """What the peer does for one stream: a run, a fetch, a scoring."""
-
-    @property
-    def tokens(self) -> int:
-        """Tokens of questions and answers read and written so far."""
-
-    def messages(self) -> AsyncGenerator[Message, None]:
-        """The messages to send, in order; closing the generator frees what it holds.
-
-        Raises `DragonError` if the device must continue without them.
-        """
 
 
 class CloudRun(Run[Message]):
@@ -219,3 +209,6 @@ class CloudScoring:
                         yield piece
         finally:
             engine.close(decoder)
+
+
+Serving = CloudRun | CloudFetch | CloudScoring

@@ -49,7 +49,9 @@ class FakeGeneration:
     top_k: int = 2
     quotes: bool = True
     quotes_alone: bool = True
-    default_sampling: DefaultSampling = field(default_factory=lambda: DefaultSampling(temperature=0.0))
+    default_sampling: DefaultSampling = field(
+        default_factory=lambda: DefaultSampling(temperature=0.0)
+    )
     ready: bool = True
     cloud_view: TrustingView = field(default_factory=TrustingView)
     peer_state: PeerStatus = field(default_factory=lambda: PeerStatus("connected", 12.0))

@@ -103,25 +103,23 @@ def opening(
 
 def prompt_scoring(request: GenerationRequest, plan: Plan) -> control.ScoreText:
     """The request to score the prompt, unadjusted: logit changes and re-scoring are for answers."""
-    return control.ScoreText(
-        conversation=request.shown[:1],
-        text=request.shown[1:],
-        raw=request.raw,
-        begins=request.begins,
-        query=request.asked,
-        judged=request.judged,
-        top_k=plan.top_k,
-        prompt=len(request.shown),
-        max_tokens=plan.limit,
-    )
+    return _scoring(request, plan, request.shown[:1], request.shown[1:])
 
 
 def answer_scoring(
     request: GenerationRequest, plan: Plan, tokens: tuple[int, ...]
 ) -> control.ScoreText:
+    asked = _scoring(request, plan, request.shown, tokens)
+    adjusted = {"rescore_every": plan.rescore_every, "sampling": request.sampling}
+    return asked.model_copy(update=adjusted)
+
+
+def _scoring(
+    request: GenerationRequest, plan: Plan, before: tuple[int, ...], text: tuple[int, ...]
+) -> control.ScoreText:
     return control.ScoreText(
-        conversation=request.shown,
-        text=tokens,
+        conversation=before,
+        text=text,
         raw=request.raw,
         begins=request.begins,
         query=request.asked,
@@ -129,6 +127,4 @@ def answer_scoring(
         top_k=plan.top_k,
         prompt=len(request.shown),
         max_tokens=plan.limit,
-        rescore_every=plan.rescore_every,
-        sampling=request.sampling,
     )

@@ -54,6 +54,11 @@ class Entry:
     bytes: int
     digest: str
 
+    @classmethod
+    def now(cls, answer: str, kind: str, size: int, digest: str) -> Self:
+        """An entry for what happens now."""
+        return cls(answer, time.time(), kind, size, digest)
+
     def hash(self, seq: int, previous: str) -> str:
         """The hash of this entry as number `seq` of the chain, hex."""
         return digest_of([seq, previous, *vars(self).values()])
@@ -114,7 +119,7 @@ class Ledger:
         """Open the account of an answer; a private one sends nothing."""
         row: dict[str, object] = {"id": answer, "started_at": time.time(), "private": private}
         self._answers[answer] = account = Account(self, answer, decode, acting())
-        self._append(account.owner, answer, BEGIN, 0, digest_of(row), row)
+        self._append(account.owner, Entry.now(answer, BEGIN, 0, digest_of(row)), row)
         return account
 
     def opened(self, stream: int, answer: str) -> None:
@@ -132,7 +137,7 @@ class Ledger:
         data = frame.encode() if isinstance(frame, str) else frame
         account.bytes += len(data)
         digest = hashlib.sha256(data).hexdigest()
-        self._append(account.owner, account.answer, name_of(message), len(data), digest)
+        self._append(account.owner, Entry.now(account.answer, name_of(message), len(data), digest))
 
     def end(self, account: Account, quoted: GramCounts, left: Left) -> None:
         """Close the account of an answer, with what it revealed."""
@@ -147,9 +152,8 @@ class Ledger:
         }
         if account.budget is not None:
             row["epsilon"] = account.budget.report()
-        row_digest = digest_of(row)
-        row |= erasable
-        self._append(account.owner, account.answer, END, 0, row_digest, row, account.sources)
+        entry = Entry.now(account.answer, END, 0, digest_of(row))
+        self._append(account.owner, entry, row | erasable, account.sources)
         self._answers.pop(account.answer, None)
         # Not every stream ends with a close: a link may break.
         for stream in account.streams:
@@ -160,9 +164,8 @@ class Ledger:
         passages = [asdict(passage) for passage in read.passages]
         stated = read.stated(digest_of(passages))
         documents = [passage.document for passage in read.passages]
-        row = stated | {"passages": passages}
-        digest = digest_of(stated)
-        self._append(acting(), read.id, READ, read.bytes, digest, row, documents)
+        entry = Entry.now(read.id, READ, read.bytes, digest_of(stated))
+        self._append(acting(), entry, stated | {"passages": passages}, documents)
         await self.written()
 
     # Writing.
@@ -224,14 +227,10 @@ class Ledger:
     def _append(
         self,
         owner: str,
-        answer: str,
-        kind: str,
-        size: int,
-        digest: str,
+        entry: Entry,
         row: dict[str, object] | None = None,
         documents: Iterable[str] = (),
     ) -> None:
-        entry = Entry(answer, time.time(), kind, size, digest)
         self._pending.append(_Pending(owner, entry, row or {}, frozenset(documents)))
         self._changed.set()
 

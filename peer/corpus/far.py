@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from dragon.errors import ConfigurationError, DragonError
 from dragon.retrieval.embedder import TextEmbedder
-from dragon.retrieval.index import Vectors
-from peer.corpus.shard import Scored, StoredPassage
-from peer.corpus.store import Corpus, ShardSearch, named
+from peer.corpus.shard import Shard, StoredPassage
+from peer.corpus.store import Corpus, named
 from peer.corpus.versions import Manifest, Versions
 
 log = logging.getLogger(__name__)
@@ -40,49 +38,18 @@ Ask = Callable[[int, str, str, Sequence[Any]], Any]
 """Calls a method of `Shard` on a shard, by number, of a version. Raises `ShardError`."""
 
 
-@dataclass(frozen=True)
 class FarShard:
-    """A remote `Shard` with the same methods. Raises `ShardError`."""
+    """A remote shard: every method of `Shard`, asked of the process that serves it.
 
-    number: int
-    version: str
-    ask: Ask
+    Methods raise `ShardError`.
+    """
 
-    def _asked(self, method: str, *values: Any) -> Any:
-        return self.ask(self.number, self.version, method, values)
+    def __init__(self, number: int, version: str, ask: Ask) -> None:
+        self._where = number, version
+        self._ask = ask
 
-    def close(self) -> None:
-        """Nothing is open here."""
-
-    def nearest(self, vector: Vectors, k: int) -> list[Scored]:
-        """See `Shard`."""
-        found: list[Scored] = self._asked("nearest", vector, k)
-        return found
-
-    def frequencies(self, words: Sequence[str]) -> dict[str, int]:
-        """See `Shard`."""
-        found: dict[str, int] = self._asked("frequencies", words)
-        return found
-
-    def worded(self, weights: Mapping[str, float], mean: float, k: int) -> list[Scored]:
-        """See `Shard`."""
-        found: list[Scored] = self._asked("worded", weights, mean, k)
-        return found
-
-    def passages(self, ids: Sequence[int]) -> list[StoredPassage]:
-        """See `Shard`."""
-        found: list[StoredPassage] = self._asked("passages", ids)
-        return found
-
-    def vectors(self, ids: Sequence[int]) -> Vectors:
-        """See `Shard`."""
-        found: Vectors = self._asked("vectors", ids)
-        return found
-
-    def near(self, document: str, passage: int) -> list[StoredPassage]:
-        """See `Shard`."""
-        found: list[StoredPassage] = self._asked("near", document, passage)
-        return found
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        return lambda *values: self._ask(*self._where, method, values)
 
 
 class FarCorpus(Corpus):
@@ -94,7 +61,7 @@ class FarCorpus(Corpus):
     far = True
 
     def __init__(self, version: str, manifest: Manifest, ask: Ask) -> None:
-        shards = [FarShard(number, version, ask) for number in range(manifest.shards)]
+        shards = [cast(Shard, FarShard(n, version, ask)) for n in range(manifest.shards)]
         super().__init__(version, manifest, shards)
         self._threads = ThreadPoolExecutor(_SEARCHES, thread_name_prefix="shard")
         self._away: set[int] = set()
@@ -135,14 +102,14 @@ class FarCorpus(Corpus):
         self._closed.set()
 
     def _of_one(
-        self, number: int, ask: Callable[[ShardSearch], list[StoredPassage]]
+        self, number: int, ask: Callable[[Shard], list[StoredPassage]]
     ) -> list[StoredPassage]:
         return next(iter(self._of([number], ask)), [])
 
-    def _of_all(self, ask: Callable[[ShardSearch], T]) -> Iterable[T]:
+    def _of_all(self, ask: Callable[[Shard], T]) -> Iterable[T]:
         return self._of(range(len(self._shards)), ask)
 
-    def _of(self, numbers: Iterable[int], ask: Callable[[ShardSearch], T]) -> list[T]:
+    def _of(self, numbers: Iterable[int], ask: Callable[[Shard], T]) -> list[T]:
         without = _without.get(None)
         asked: dict[int, Future[T]] = {}
         for number in numbers:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol, Self, TypeVar
+from typing import Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -37,18 +37,6 @@ would exceed it are left out."""
 _LEAST_WEIGHT = 1e-6  # for a word in more than half of all passages, as in SQLite
 
 
-class ShardSearch(Protocol):
-    """What a corpus needs of a shard, see `Shard`."""
-
-    def close(self) -> None: ...
-    def nearest(self, vector: Vectors, k: int) -> list[Scored]: ...
-    def frequencies(self, words: Sequence[str]) -> dict[str, int]: ...
-    def worded(self, weights: Mapping[str, float], mean: float, k: int) -> list[Scored]: ...
-    def passages(self, ids: Sequence[int]) -> list[StoredPassage]: ...
-    def vectors(self, ids: Sequence[int]) -> Vectors: ...
-    def near(self, document: str, passage: int) -> list[StoredPassage]: ...
-
-
 class Corpus:
     """A version opened for search; `version` is its name. Thread-safe.
 
@@ -57,7 +45,7 @@ class Corpus:
 
     far = False
 
-    def __init__(self, version: str, manifest: Manifest, shards: Sequence[ShardSearch]) -> None:
+    def __init__(self, version: str, manifest: Manifest, shards: Sequence[Shard]) -> None:
         self.version = version
         self._manifest = manifest
         self._shards = shards
@@ -114,7 +102,7 @@ class Corpus:
         near, worded = self.nearest(vector, wanted), self.worded(query, wanted)
         candidates = set(fused([key for key, _ in near], [key for key, _ in worded])[:wanted])
 
-        def held(shard: ShardSearch) -> list[tuple[StoredPassage, Vectors]]:
+        def held(shard: Shard) -> list[tuple[StoredPassage, Vectors]]:
             rows = shard.passages(list(candidates))
             return list(zip(rows, shard.vectors([row.id for row in rows]), strict=True))
 
@@ -152,11 +140,11 @@ class Corpus:
         return [Hit(*row[:4], score=0.0, relevance=0.0, context=row.context) for row in rows]
 
     def _of_one(
-        self, number: int, ask: Callable[[ShardSearch], list[StoredPassage]]
+        self, number: int, ask: Callable[[Shard], list[StoredPassage]]
     ) -> list[StoredPassage]:
         return ask(self._shards[number])
 
-    def _of_all(self, ask: Callable[[ShardSearch], T]) -> Iterable[T]:
+    def _of_all(self, ask: Callable[[Shard], T]) -> Iterable[T]:
         return map(ask, self._shards)
 
     def _weights(self, query: str) -> dict[str, float]:

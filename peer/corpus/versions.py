@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -32,7 +31,6 @@ FLAT_UP_TO = 100_000
 """The most passages of a shard that are searched exhaustively, in memory; more get an index."""
 
 CURRENT, BUILDING = "current", "building"
-_OF_FORM_3 = ("meta.json", "vectors.faiss", "passages.db")
 BUILD = "Build it again with `dragon corpus build`"
 
 
@@ -59,10 +57,6 @@ class Versions:
                 f"{self.root / CURRENT} cannot be read. Name the version to serve with "
                 "`dragon corpus switch`."
             ) from error
-        if (self.root / _OF_FORM_3[0]).exists():
-            raise ConfigurationError(
-                f"The corpus at {self.root} was built by an earlier release. {BUILD}."
-            )
         if (self.root / BUILDING).exists():
             raise ConfigurationError(
                 f"The corpus at {self.root} is not whole yet. Run the same `dragon corpus build` "
@@ -154,8 +148,6 @@ class Versions:
         for other in self.names:
             if other not in (name, kept):
                 shutil.rmtree(self.root / other)
-        for old in _OF_FORM_3:
-            (self.root / old).unlink(missing_ok=True)
         return self.root / name
 
     def _numbers(self) -> list[int]:
@@ -164,14 +156,14 @@ class Versions:
         return sorted(int(name[1:]) for name in names if re.fullmatch(r"v\d+", name))
 
     def _ours(self) -> bool:
-        ours = (CURRENT, BUILDING, _OF_FORM_3[0])
-        return any((self.root / name).exists() for name in ours) or not any(self.root.iterdir())
+        ours = (self.root / CURRENT, self.root / BUILDING)
+        return any(path.exists() for path in ours) or not any(self.root.iterdir())
 
 
 def outdated(root: Path, source: Path) -> bool:
     """Whether a corpus, made only from a file of this name, is out of date.
 
-    It is if an earlier release built it, the text has changed, or the build is incomplete.
+    It is if it has another form, the text has changed, or the build is incomplete.
     """
     versions = Versions(root)
     try:
@@ -180,10 +172,7 @@ def outdated(root: Path, source: Path) -> bool:
             (made_from,) = manifest.sources
             same = (manifest.form, made_from.digest) == (FORM, digest_of(source))
             return made_from.name == source.name and not same
-        if (root / _OF_FORM_3[0]).exists():
-            meta = json.loads((root / _OF_FORM_3[0]).read_text(encoding="utf-8"))
-            return bool(meta["source"] == source.name)
-    except (ConfigurationError, OSError, ValueError, TypeError, KeyError):
+    except (ConfigurationError, OSError, ValueError):
         return False
     return (root / BUILDING).exists()
 

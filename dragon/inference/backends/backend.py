@@ -22,11 +22,9 @@ class KV(Protocol):
 
     def pack(self) -> bytes:
         """Encoded for the link."""
-        ...
 
     def dump(self) -> bytes:
         """Encoded for a file, bit-exact."""
-        ...
 
 
 class KVAccess(Protocol):
@@ -35,31 +33,24 @@ class KVAccess(Protocol):
     @property
     def fingerprint(self) -> str:
         """Identifies everything that the bits of keys and values depend on."""
-        ...
 
     def holds(self, slot: int, tokens: Sequence[int]) -> bool:
         """Whether a row that begins with these tokens finds their keys and values in memory."""
-        ...
 
     def read(self, slot: int, tokens: int) -> KV:
         """A copy of the keys and values of the first `tokens` tokens that a row has been fed."""
-        ...
 
     def write(self, slot: int, tokens: Sequence[int], kv: KV | bytes) -> None:
         """Begin a row with tokens whose `kv` was computed before, or is as `KV.pack` made it."""
-        ...
 
     def parse(self, data: bytes) -> KV:
         """The inverse of `KV.dump`; raises `ValueError` if the data is damaged."""
-        ...
 
     def kv_bytes(self, tokens: int) -> int:
         """How many bytes the keys and values of this many tokens take here."""
-        ...
 
     def packed_bytes(self, tokens: int) -> int:
         """How many bytes `KV.pack` makes of this many tokens."""
-        ...
 
 
 def never() -> bool:
@@ -87,31 +78,25 @@ class Backend(Protocol):
 
         Models with the same value, if they give access to keys and values, compute the same ones.
         """
-        ...
 
     @property
     def cache(self) -> Slots:
         """The backend's slots."""
-        ...
 
     @property
     def kv(self) -> KVAccess | None:
         """Access to keys and values."""
-        ...
 
     @property
     def quotes(self) -> bool:
         """Whether the model answers by quotes alone, as its configuration says."""
-        ...
 
     @property
     def ends(self) -> frozenset[int]:
         """End tokens."""
-        ...
 
     def begin(self, slots: Sequence[int], *, adapted: bool) -> None:
         """Begin rows in slots just acquired, with the model's adapter if it has one, or without."""
-        ...
 
     def feed(
         self,
@@ -125,7 +110,6 @@ class Backend(Protocol):
 
         The first `forward` after it ends the prompts. Raises `PreemptedError` as `forward` does.
         """
-        ...
 
     def forward(
         self,
@@ -141,11 +125,9 @@ class Backend(Protocol):
         If the backend is not `full`, the logit of a token it does not name is -inf. Raises
         `PreemptedError` once `cancelled` returns True; the rows then hold nothing past `starts`.
         """
-        ...
 
     def close(self) -> None:
         """Free the backend's resources."""
-        ...
 
 
 def require_full(model: Backend, wanted: str, instead: str) -> None:

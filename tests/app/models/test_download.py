@@ -1,7 +1,4 @@
-"""Models from a hub: whole and checked, or gone on from where it ended.
-
-Covers `app.models.download` and `app.models.download`.
-"""
+"""Models from a hub: whole and checked, or gone on from where it ended."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -51,21 +50,6 @@ def test_a_name_that_cannot_be_read_or_is_of_no_version(versions: Versions) -> N
     versions.serve("v9")
     with pytest.raises(ConfigurationError, match=r"no version v9 .* v1, v2.* `dragon corpus sw"):
         documents(versions)
-
-
-def test_a_corpus_of_an_earlier_release_is_replaced(versions: Versions, tmp_path: Path) -> None:
-    out, source = tmp_path / "old", tsv(tmp_path / "demo.tsv")
-    out.mkdir()
-    for name in ("vectors.faiss", "passages.db"):
-        (out / name).write_bytes(b"of then")
-    (out / "meta.json").write_text(json.dumps({"version": 3, "source": source.name}))
-    with pytest.raises(ConfigurationError, match=r"earlier release\. Build it again with `dragon"):
-        Corpus.open(out)
-    assert outdated(out, source)
-    assert not outdated(out, tmp_path / "mine.tsv")
-    build(source, out, StandIn())
-    assert sorted(path.name for path in out.iterdir()) == ["current", "v1"]
-    assert not outdated(out, source)
 
 
 def test_a_corpus_of_older_text_is_told(tmp_path: Path) -> None:
