@@ -6,15 +6,16 @@ branch shown. Deleted text is overwritten, also in the search index.
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import ColumnElement, Select, delete, func, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from app.conversations.listing import ConversationList
 from app.conversations.projects import Projects
 from app.documents.erasure import cited, without
 from app.owners import everyone
@@ -26,6 +27,16 @@ from dragon.errors import InvalidRequestError, NotFoundError
 from dragon.localizable import localizable
 
 _TITLE = 60
+_WORD = re.compile(r"\w+")
+_insertion: ColumnElement[int] = literal_column("conversations.rowid")
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A conversation in the list; `found` is the snippet that a search found, else None."""
+
+    conversation: Conversation
+    found: str | None = None
 
 
 class ConversationStore:
@@ -35,8 +46,6 @@ class ConversationStore:
         self._sessions = sessions
         self._purge = purge
         self.projects = Projects(sessions)
-        listing = ConversationList(sessions)
-        self.list, self.pinned = listing.list, listing.pinned
 
     async def start(self) -> None:
         """Mark answers that a crash interrupted as stopped."""
@@ -44,6 +53,46 @@ class ConversationStore:
         with everyone():
             async with self._sessions.begin() as session:
                 await session.execute(writing.values(state=MessageState.STOPPED))
+
+    async def list(
+        self,
+        search: str,
+        limit: int,
+        before: int | None = None,
+        after: str = "",
+        project: str | None = None,
+        *,
+        archived: bool = False,
+    ) -> Sequence[Listed]:
+        """The latest first, without pinned ones; only those of a `project`, if one is named.
+
+        With `search`, all whose title or text has a word beginning so. `before` is a time in Unix
+        seconds: only those last changed earlier. With `after`, the id of one changed at that very
+        time, also those of the same time that follow it in this order.
+        """
+        query = _latest(project)
+        if before is not None:
+            earlier = Conversation.updated_at < before
+            # If that one is gone, its place is unknown: rather list the same second again.
+            last = select(_insertion).where(Conversation.id == after).scalar_subquery()
+            tied = (Conversation.updated_at == before) & (_insertion < func.coalesce(last, 1 << 62))
+            query = query.where(earlier | tied if after else earlier)
+        words = _WORD.findall(search)
+        async with self._sessions() as session:
+            found = await message_search.found(session, words)
+            if words:
+                title = Conversation.title.icontains(search.strip(), autoescape=True)
+                query = query.where(title | Conversation.id.in_(found))
+            else:
+                query = query.where(Conversation.archived.is_(archived), ~Conversation.pinned)
+            rows = await session.scalars(query.limit(limit))
+            return [Listed(row, found.get(row.id)) for row in rows]
+
+    async def pinned(self, project: str | None = None) -> Sequence[Listed]:
+        """The pinned ones, the latest first."""
+        async with self._sessions() as session:
+            rows = await session.scalars(_latest(project).where(Conversation.pinned))
+            return [Listed(row) for row in rows]
 
     async def get(self, identity: str) -> Conversation:
         """One conversation. Raises `NotFoundError`."""
@@ -254,6 +303,11 @@ class ConversationStore:
                 await message_search.forget(session, identity)
             await message_search.merge(session)
         return await self._purge.now()
+
+
+def _latest(project: str | None) -> Select[Conversation]:
+    query = select(Conversation).order_by(Conversation.updated_at.desc(), _insertion.desc())
+    return query if project is None else query.where(Conversation.project == project)
 
 
 def title_of(question: str) -> str:

@@ -1,6 +1,6 @@
 """Conversations over HTTP and the socket, as the page uses them.
 
-Covers `app.conversations.background_run`, `app.conversations.export`, `app.conversations.listing`
+Covers `app.conversations.background_run`, `app.conversations.export`
 and `app.conversations.store`.
 """
 
