@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import sys
+from collections.abc import Callable
 
 MAX_CONTEXT = 32768
 """The most positions of a row, whatever the model was trained for."""
@@ -19,14 +20,23 @@ class Slots:
     """Slots from 0 to `slots`; the lowest free one is taken first, so that used ones stay adjacent.
 
     A slot has at most `context` positions, and all slots together `room`, unlimited by default.
+    `ended` is called with each slot that is released.
+
     Slots are acquired with all positions that they may ever need: an answer that has begun never
     waits for room, else two of them could wait for each other.
     """
 
-    def __init__(self, slots: int, context: int = 0, room: int = sys.maxsize) -> None:
+    def __init__(
+        self,
+        slots: int,
+        context: int = 0,
+        room: int = sys.maxsize,
+        ended: Callable[[int], None] = lambda slot: None,
+    ) -> None:
         self.slots = slots
         self.context = context
         self.blocks = room // BLOCK
+        self._ended = ended
         self._free = list(range(slots))  # a heap
         self._free_blocks = self.blocks
         self.taken: dict[int, int] = {}  # blocks of each slot in use
@@ -58,5 +68,6 @@ class Slots:
 
     def release(self, slots: list[int]) -> None:
         for slot in slots:
+            self._ended(slot)
             self._free_blocks += self.taken.pop(slot)
             heapq.heappush(self._free, slot)

@@ -105,7 +105,7 @@ class LlamaCpp:
         self._store = PrefixStore(slots + kept, lambda sequence: self._context.cut(sequence, 0))
         self._runs: dict[int, KeptTokens] = {}
         self._layout = self._layout_of_states()
-        self.cache: Slots = _Slots(slots, self.context, room, self._end)
+        self.cache = Slots(slots, self.context, room, self._end)
 
     @property
     def kv(self) -> LlamaCpp | None:
@@ -338,19 +338,6 @@ class LlamaCpp:
                 made = self._store.evict() if not self._context.apart else False
                 if not made and not self._context.grow():
                     raise
-
-
-class _Slots(Slots):
-    """Slots that report their release."""
-
-    def __init__(self, slots: int, context: int, room: int, ended: Callable[[int], None]) -> None:
-        super().__init__(slots, context, room)
-        self._ended = ended
-
-    def release(self, slots: list[int]) -> None:
-        for slot in slots:
-            self._ended(slot)
-        super().release(slots)
 
 
 def load_weights(path: Path, tokens: int) -> Any:

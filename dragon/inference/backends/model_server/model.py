@@ -229,19 +229,6 @@ class ServerRow:
             self.before, self.stream = self.stream, None
 
 
-class RowSlots(Slots):
-    """Slots that end their rows' streams on release."""
-
-    def __init__(self, rows: Sequence[ServerRow]) -> None:
-        super().__init__(len(rows))
-        self._rows = rows
-
-    def release(self, slots: list[int]) -> None:
-        for slot in slots:
-            self._rows[slot].end()
-        super().release(slots)
-
-
 class ModelServer:
     """A server's slots. Only the engine's thread runs it."""
 
@@ -261,7 +248,7 @@ class ModelServer:
         self.context = self._dialect.context
         self.ends = tokenizer.end_ids
         self._rows = [ServerRow() for _ in range(max(_LEAST_SLOTS, self._dialect.slots))]
-        self.cache = RowSlots(self._rows)
+        self.cache = Slots(len(self._rows), ended=lambda slot: self._rows[slot].end())
         self._changed = threading.Condition()
 
     @property
