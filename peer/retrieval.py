@@ -11,7 +11,7 @@ from typing import TypeVar
 from dragon.inference.engine import Engine
 from dragon.inference.rows import Row, room_for_document
 from dragon.inference.tokenizer import Tokenizer
-from dragon.inference.weighting import Rescoring
+from dragon.inference.weighting import Rescoring, shared
 from dragon.link import control
 from dragon.retrieval.answers import Answers
 from dragon.retrieval.embedder import Embedder
@@ -49,17 +49,12 @@ class Found:
     unsearched: int = 0
 
     def documents(self, weights: Sequence[float]) -> tuple[control.PublicDocument, ...]:
-        """The passages in the form sent to the device; `weights` are those of the rows.
-
-        Passages in one row share its weight.
-        """
-        alike = max(1, len(self.hits) // len(weights))
-        shares = [weight / alike for weight in weights for _ in range(alike)]
+        """The passages in the form sent to the device; `weights` are those of the rows."""
         return tuple(
             control.PublicDocument(
                 id=hit.document, title=hit.title, text=hit.text, score=hit.score, weight=share
             )
-            for hit, share in zip(self.hits, shares, strict=False)
+            for hit, share in zip(self.hits, shared(weights, len(self.hits)), strict=False)
         )
 
 

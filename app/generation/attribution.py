@@ -11,6 +11,7 @@ from dragon.inference.distribution import full_of
 from dragon.inference.reading import TextStream
 from dragon.inference.scoring import Scored
 from dragon.inference.tokenizer import Tokenizer
+from dragon.inference.weighting import shared
 from dragon.protocol.state import Settled
 
 
@@ -105,6 +106,5 @@ def shares_of(sources: int, rows: Sequence[float], weight: float) -> tuple[float
     `rows` are the shares of the side's rows in the token, `weight` is the side's own share, 0 to 1.
     Sources that are concatenated in one row share its probability equally.
     """
-    alike = max(1, sources // max(1, len(rows)))
-    shares = [weight * share / alike for share in rows for _ in range(alike)]
+    shares = shared([weight * share for share in rows], sources)
     return tuple([*shares, *[0.0] * sources][:sources])

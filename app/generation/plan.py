@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from app.generation.events import GenerationRequest, Source, SourcesFound
 from app.generation.given import Given
 from dragon.inference.rows import Row
-from dragon.inference.weighting import Rescoring, Weights
+from dragon.inference.weighting import Rescoring, Weights, shared
 from dragon.link import control
 from dragon.protocol.aggregator_policy import Schedule
 
@@ -40,8 +40,7 @@ class Retrieved:
     def weighted(self) -> list[Source]:
         """The documents with their weights; those in one row share the row's."""
         weights = Weights.of([row.relevance for row in self.rows]).rows.tolist()
-        alike = max(1, len(self.sources) // len(self.rows))
-        shares = [weight / alike for weight in weights for _ in range(alike)]
+        shares = shared(weights, len(self.sources))
         return [replace(s, weight=w) for s, w in zip(self.sources, shares, strict=False)]
 
     def found(self) -> SourcesFound:

@@ -20,7 +20,7 @@ from app.generation.events import (
 )
 from app.generation.given import Given
 from app.generation.joint_run import JointRun
-from app.generation.plan import Plan, Retrieved
+from app.generation.plan import Plan
 from app.generation.retrieval import Retrieval
 from app.generation.run import DeviceRun
 from app.generation.scoring import Scorer
@@ -144,9 +144,13 @@ class GenerationService:
     ) -> AsyncGenerator[Event, None]:
         """The events of an answer, from what was found or else from what is retrieved now."""
         request, found = decided.request, decided.found
-        if request.max_tokens == 0 or (request.details is not None and request.details.prompt):
+        scored = request.details is not None and request.details.prompt
+        if request.max_tokens == 0 or scored:
             found = found or await self.retrieval.find(_writable(request), request.limit)
-            async for event in self._prompt(request, found):
+            yield found.found()
+        if found is not None and scored:
+            scorer = self._scorer(request, joint=request.joint)
+            for event in await scorer.prompt(request, self._plan(request), found):
                 yield event
         if request.max_tokens == 0:
             prompt = request.prompt_tokens(self.tokenizer)
@@ -193,16 +197,6 @@ class GenerationService:
         account.bounded(budget, found.passages)
         bare = self.retrieval.without(request).tokens
         return Decision(request, found.referring(bare)), budget
-
-    async def _prompt(
-        self, request: GenerationRequest, retrieved: Retrieved
-    ) -> AsyncGenerator[Event, None]:
-        """The device's sources, at once, and the prompt's tokens if they are to be scored."""
-        yield retrieved.found()
-        if request.details is not None and request.details.prompt:
-            scorer = self._scorer(request, joint=request.joint)
-            for event in await scorer.prompt(request, self._plan(request), retrieved):
-                yield event
 
     def _plan(self, request: GenerationRequest) -> Plan:
         exact, top_k = self.settings.exact, self.retrieval.passages(request)

@@ -47,6 +47,12 @@ class Weights:
         return Weights(rows / kept, max(1 - LOG_H_LIMIT, self.log_h + lost))
 
 
+def shared(weights: Sequence[float], passages: int) -> list[float]:
+    """The weight of each passage, given those of the rows; passages in one row share its weight."""
+    alike = max(1, passages // max(1, len(weights)))
+    return [weight / alike for weight in weights for _ in range(alike)]
+
+
 class Weighting:
     """The weights of a side's rows along one text. `at` re-scores when first needed."""
 
