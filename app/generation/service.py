@@ -150,8 +150,8 @@ class GenerationService:
             yield found.found()
         if found is not None and scored:
             scorer = self._scorer(request, joint=request.joint)
-            for event in await scorer.prompt(request, self._plan(request), found):
-                yield event
+            for scores in await scorer.prompt(request, self._plan(request), found):
+                yield scores
         if request.max_tokens == 0:
             prompt = request.prompt_tokens(self.tokenizer)
             yield Finished("length", prompt, 0, stats=account.sent)
