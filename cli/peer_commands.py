@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,8 +15,11 @@ from app.settings import Settings
 from cli import defaults, services
 from dragon.errors import ConfigurationError
 from dragon.keys import KeyFile
-from peer.corpus.versions import FLAT_UP_TO, Manifest, Versions
+from peer.corpus.versions import FLAT_UP_TO, Versions
 from peer.keys import USAGE, DeviceKey, KeyUsage, key_file
+
+if TYPE_CHECKING:
+    from peer.corpus.builder import Sharding
 
 peer_program = typer.Typer(help="Start the cloud peer.", invoke_without_command=True)
 keys_program = typer.Typer(
@@ -122,25 +123,23 @@ def build(
     ] = FLAT_UP_TO,
 ) -> None:
     """Chunk, embed and index a file of passages, and serve them; run again to resume."""
-    from peer.corpus import builder
+    from peer.corpus.builder import Sharding
 
-    sharding = builder.Sharding(shards, flat_up_to)
-    _made(source, out, processes, partial(builder.build, sharding=sharding))
+    _build(source, out, processes, Sharding(shards, flat_up_to))
 
 
 @corpus_program.command()
 def append(source: _Source, out: _Out = None, processes: _Processes = 1) -> None:
     """Serve a file of passages in addition to the existing ones; run again to resume."""
-    from peer.corpus import builder
-
-    _made(source, out, processes, builder.append)
+    _build(source, out, processes, None)
 
 
-def _made(source: Path, out: Path | None, processes: int, making: Callable[..., Manifest]) -> None:
+def _build(source: Path, out: Path | None, processes: int, sharding: Sharding | None) -> None:
     settings = Settings.read()
     from rich.progress import Progress
 
     from dragon.retrieval.embedder import Embedder
+    from peer.corpus import builder
     from peer.corpus.parts import Workers
 
     place, embedder = out or defaults.corpus(settings), Embedder.load(settings.embedder)
@@ -148,7 +147,7 @@ def _made(source: Path, out: Path | None, processes: int, making: Callable[..., 
         workers = None
         if processes > 1:
             workers = stack.enter_context(Workers(processes, settings.embedder, source))
-        made = making(source, place, embedder, workers=workers, progress=progress)
+        made = builder.build(source, place, embedder, sharding, workers=workers, progress=progress)
     print(f"{made.documents} documents, {made.passages} passages.")
 
 

@@ -96,7 +96,7 @@ def build(
     source: Path,
     out: Path,
     embedder: TextEmbedder,
-    sharding: Sharding = Sharding(),
+    sharding: Sharding | None = Sharding(),
     *,
     workers: Workers | None = None,
     progress: Progress | None = None,
@@ -104,36 +104,13 @@ def build(
     """Build a version of the corpus at `out`, and make it the one served.
 
     `source` is a file (see peer.corpus.passage_reader); every sentence of a text becomes a passage.
+    Without `sharding`, the new version also contains the one served, and is sharded like it.
     `workers` compute the vectors if given, else `embedder`.
 
     After a failure the corpus is as it was, and the same build resumes where it stopped. Raises
     ConfigurationError if `source` is missing or `out` is not a corpus, DocumentError with a line
     number if the source is malformed, StorageError if the disk is full.
     """
-    return _build(source, out, embedder, sharding, workers, progress)
-
-
-def append(
-    source: Path,
-    out: Path,
-    embedder: TextEmbedder,
-    *,
-    workers: Workers | None = None,
-    progress: Progress | None = None,
-) -> Manifest:
-    """As `build`, but the new version also contains the one served, and is sharded like it."""
-    return _build(source, out, embedder, None, workers, progress)
-
-
-def _build(
-    source: Path,
-    out: Path,
-    embedder: TextEmbedder,
-    sharding: Sharding | None,
-    workers: Workers | None,
-    progress: Progress | None,
-) -> Manifest:
-    """Build a version, of the source alone or, without `sharding`, on top of the one served."""
     if not source.is_file():
         raise ConfigurationError(f"There is no file {source}.")
     progress = progress or Progress(disable=True)
@@ -152,8 +129,8 @@ def _build(
         try:
             state = _begun(directory, plan, base, versions)
             with _writers(directory, plan, embedder.dim) as writers:
-                embedded = workers.embedded if workers else _alone(source, embedder)
-                state = _fill(source, directory, state, writers, embedded, progress)
+                vectors = workers.embedded if workers else _alone(source, embedder)
+                state = _fill(source, directory, state, writers, vectors, progress)
                 passages, words = _finish(state, writers, sharding.flat_up_to, progress)
         except DocumentError:
             versions.discard()
@@ -233,6 +210,7 @@ def _writers(directory: Path, plan: _Plan, dimension: int) -> Iterator[list[Shar
 
 
 def _alone(source: Path, embedder: TextEmbedder) -> _Embedded:
+    """Vectors computed in this process."""
     return partial(embedded, embed=Prebuilt.of(source, embedder).embed)
 
 

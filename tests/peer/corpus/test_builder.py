@@ -24,7 +24,7 @@ from dragon.retrieval.index import Vectors
 from harness.faults.disk import small_disk
 from harness.services import DEMO_CORPUS
 from peer.corpus import builder as module
-from peer.corpus.builder import Sharding, append, build
+from peer.corpus.builder import Sharding, build
 from peer.corpus.parts import Workers
 from peer.corpus.passage_reader import read_records
 from peer.corpus.store import Corpus
@@ -163,16 +163,16 @@ def test_what_is_appended_is_as_if_built_at_once(tmp_path: Path) -> None:
     sharding = Sharding(shards=2, flat_up_to=500)
     build(both, tmp_path / "whole", StandIn(), sharding)
     build(one, tmp_path / "grown", StandIn(), sharding)
-    info = append(two, tmp_path / "grown", StandIn())
+    info = build(two, tmp_path / "grown", StandIn(), None)
     assert (info.documents, info.shards, info.flat_up_to) == (700, 2, 500)
     assert [each.name for each in info.sources] == ["one", "two"]
     assert files(tmp_path / "grown", "v2") == files(tmp_path / "whole", "v1")
     assert held(tmp_path / "grown", "v2") == held(tmp_path / "whole", "v1")
     with pytest.raises(DocumentError, match=r"Line \d+: the id '4\d\d' occurred before"):
-        append(two, tmp_path / "grown", StandIn())
+        build(two, tmp_path / "grown", StandIn(), None)
     assert not (tmp_path / "grown" / "building").exists()
     with pytest.raises(ConfigurationError, match="There is no corpus"):
-        append(two, tmp_path / "nowhere", StandIn())
+        build(two, tmp_path / "nowhere", StandIn(), None)
 
 
 KILLED = """
@@ -203,7 +203,7 @@ setattr(owner, name, cut)
 builder.PART = 100
 source, out = Path(sys.argv[1]), Path(sys.argv[2])
 if sys.argv[6] == "append":
-    builder.append(source, out, StandIn())
+    builder.build(source, out, StandIn(), None)
 else:
     builder.build(source, out, StandIn(), builder.Sharding(2, 300))
 """
@@ -229,7 +229,7 @@ def test_a_build_that_is_ended_goes_on_where_it_was(
         first = rows(tmp_path / "first", range(500, 520))
         for place in (out, whole):
             make(first, place, StandIn())
-        make, version = append, "v2"
+        make, version = partial(build, sharding=None), "v2"
     monkeypatch.setattr(module, "PART", 100)
     make(source, whole, StandIn())
     command = [sys.executable, "-c", KILLED, str(source), str(out), where, blow, str(after), how]

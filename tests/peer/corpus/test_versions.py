@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dragon.errors import ConfigurationError
-from peer.corpus.builder import append, build
+from peer.corpus.builder import build
 from peer.corpus.store import Corpus
 from peer.corpus.versions import Versions, outdated
 from tests.peer.corpus.sources import StandIn, rows, tsv
@@ -60,7 +60,7 @@ def test_a_corpus_of_older_text_is_told(tmp_path: Path) -> None:
     text = source.read_bytes()
     source.write_bytes(text + b"4\tTea\tTea is served at four.\n")
     assert outdated(out, source)
-    append(rows(tmp_path / "more", range(7, 9)), out, StandIn())
+    build(rows(tmp_path / "more", range(7, 9)), out, StandIn(), None)
     assert not outdated(out, source), "a person has added to it"
     shutil.rmtree(out)
     (out / "building").mkdir(parents=True)
