@@ -27,7 +27,7 @@ from app.settings import Settings
 
 
 class Succession(Protocol):
-    """How a device with another model takes the place of this one, where `dragon up` runs it."""
+    """Replaces this device by one with another model, if `dragon up` runs it."""
 
     @property
     def loading(self) -> bool:
@@ -37,7 +37,7 @@ class Succession(Protocol):
         """Wait until the device before has left the data directory and the port."""
 
     def switch(self) -> None:
-        """Have the chosen model loaded beside this one, which ends once that is done."""
+        """Load the chosen model beside this one, which ends once that is done."""
 
 
 @dataclass(frozen=True)

@@ -29,19 +29,19 @@ from dragon.whole_file import synchronise, write_whole
 
 log = logging.getLogger(__name__)
 
-_WISHES = "erasing"
+_REQUESTS = "erasing"
 # A revoked key's work in progress ends within two seconds.
 _OUT_S = 3.0
 
 
-def wish(data_dir: Path, name: str) -> Path:
+def request_file(data_dir: Path, name: str) -> Path:
     """The file that exists from the request to erase a key's data until it is done."""
-    return data_dir / _WISHES / name
+    return data_dir / _REQUESTS / name
 
 
-def ask_for(data_dir: Path, name: str) -> None:
+def request_erasure(data_dir: Path, name: str) -> None:
     """Request that a key's data be erased; durable on return. Blocks."""
-    write_whole(wish(data_dir, name), "")
+    write_whole(request_file(data_dir, name), "")
     synchronise(data_dir)
 
 
@@ -58,7 +58,7 @@ class Erasing:
 
     async def start(self) -> None:
         """Erase what was requested meanwhile, and follow new requests."""
-        for name in self._wishes():
+        for name in self._requests():
             await self._try(name)
         self._task = asyncio.create_task(self._run(), name="erasing")
 
@@ -67,18 +67,18 @@ class Erasing:
         self._closing.set()
         await self._task
 
-    def _wishes(self) -> set[str]:
-        folder = self.data_dir / _WISHES
+    def _requests(self) -> set[str]:
+        folder = self.data_dir / _REQUESTS
         names = (path.name for path in folder.iterdir()) if folder.is_dir() else ()
         return {name for name in names if not name.startswith(".")}  # a draft of `write_whole`
 
     async def _run(self) -> None:
         seen: set[str] = set()
         while not self._closing.is_set():
-            for name in (wishes := self._wishes()) & seen:
+            for name in (requests := self._requests()) & seen:
                 if not self.ledger.writes_for(name):
                     await self._try(name)
-            seen = wishes
+            seen = requests
             with suppress(TimeoutError):
                 async with asyncio.timeout(_OUT_S):
                     await self._closing.wait()
@@ -89,7 +89,7 @@ class Erasing:
                 await self._erase()
             await self.documents.settled()
             if not self._closing.is_set():
-                wish(self.data_dir, name).unlink(missing_ok=True)
+                request_file(self.data_dir, name).unlink(missing_ok=True)
                 log.info("the data of a revoked key is erased")
         except (SQLAlchemyError, OSError):
             log.exception("the data of a revoked key could not be erased; trying again")

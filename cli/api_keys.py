@@ -93,7 +93,7 @@ def erase(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Erase everything a revoked key has left: documents, chats, watched folders, projects."""
-    from app.erasing import ask_for, wish
+    from app.erasing import request_erasure, request_file
 
     require_name(name)
     settings = Settings.read()
@@ -102,8 +102,8 @@ def erase(
     left = _left_by(name, settings.data_dir) or "no documents or conversations"
     if not yes:
         typer.confirm(f"{name} has left {left}. Erase it for good?", abort=True, err=True)
-    ask_for(settings.data_dir, name)
-    asked = wish(settings.data_dir, name)
+    request_erasure(settings.data_dir, name)
+    asked = request_file(settings.data_dir, name)
     while asked.exists():
         asyncio.run(_erased(settings, lambda: not asked.exists()))
     print(f"Erased: {left} of {name}.")
@@ -128,9 +128,9 @@ async def _erased(settings: Settings, done: Callable[[], bool]) -> None:
 
 
 def _require_not_erasing(name: str, data_dir: Path) -> None:
-    from app.erasing import wish
+    from app.erasing import request_file
 
-    if wish(data_dir, name).exists():
+    if request_file(data_dir, name).exists():
         raise InvalidRequestError(f"the data of an earlier key {name} is still being erased: wait")
 
 

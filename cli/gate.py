@@ -1,7 +1,7 @@
-"""What a service that `dragon up` has started and `dragon up` itself tell each other.
+"""How `dragon up` and the services that it starts take turns.
 
-A service loads its models, says so, and waits for its turn before it takes what only one may have:
-port, database. That way the next model is loaded beside the one that answers.
+A service loads its models, reports that, and waits for its turn before it takes what only one may
+have: port and database. So the next model is loaded while the current one still answers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ GO, FAILED = b"g", b"f"
 
 
 class Gate:
-    """The service's end. `leaving`: it ends, by `leave`, so that another can take its place."""
+    """The service's side. `leaving`: it is ending, by `leave`, so that another can take over."""
 
     def __init__(self, descriptor: int, leave: Callable[[], None] = lambda: None) -> None:
         self._socket = socket.socket(fileno=descriptor)
@@ -27,7 +27,10 @@ class Gate:
         self.leaving = False
 
     def turn(self) -> None:
-        """Wait for it, the models being loaded. Raises `ConfigurationError` if it never comes."""
+        """Report that the models are loaded, and wait for the turn to serve.
+
+        Raises `ConfigurationError` if it never comes.
+        """
         told = b""
         with suppress(OSError):  # it has hung up
             self._socket.send(LOADED)
@@ -42,7 +45,7 @@ class Gate:
         return self.leaving or (self._waiting is not None and not self._waiting.done())
 
     def switch(self) -> None:
-        """Have the chosen model loaded beside this one, and end once it is."""
+        """Ask for the chosen model to be loaded beside this one, and end once it is."""
         self._socket.send(SWITCH)
         if not self.loading:
             self._waiting = asyncio.create_task(self._switched())

@@ -26,7 +26,7 @@ _LOOK_S = 0.05
 _MOST_WAITING = 16
 """The most waiting calls of one caller; a further one would only wait to be refused."""
 REST = 4
-"""So many times what a job in a thread took passes before the caller's next one."""
+"""How long a caller rests after a job in a thread, in multiples of the job's processor time."""
 _THREADS = 2
 
 
@@ -135,7 +135,7 @@ class Threads:
         self._rested: dict[str, float] = {}  # when a caller has, by its name
 
     async def run(self, work: Callable[[], T]) -> T:
-        """What a job returns, once it is the caller's turn. Cancelled, it still keeps its place."""
+        """Run a job when it is the caller's turn; cancelled, it keeps its place until it ends."""
         caller = CALLER.get()
         while True:
             async with self._places.one():

@@ -1,7 +1,7 @@
-"""Chats that stand in one text: programs send them to have a title, or what may be asked next.
+"""Whole chats within one text, as programs send them to ask for a title or follow-up questions.
 
-Their turns cannot be told apart as those of a conversation can, of which the cloud sees only what
-it was given before; and no document of anybody's says what a chat is to be called.
+Their turns cannot be told apart like those of a conversation, of which the cloud sees only what it
+was given before; and no document says what a chat should be called.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import re
 
 _ASKS = r"(?:user|human|benutzer|nutzer|usuario)"
 _ANSWERS = r"(?:assistant|assistent|asistente|ai|model|(?:chat[ ]?)?(?:bot|gpt))"
-# A line that begins with a role, perhaps behind a time, or says no more; a template's mark of one,
-# or a tag; JSON, YAML or an attribute that names it.
+# A line that begins with a role, perhaps after a time, or consists of it; a template's marker of a
+# role, or a tag; JSON, YAML or an attribute that names it.
 _TURN = r"""(?:
     ^(?:[^\w\n]|\d)*{role}(?:[^\w\n]|\d){{0,6}}[:\uff1a]\**
     | ^[^\w\n]*[\#\[*=]\W?{role}[^\w\n]*$

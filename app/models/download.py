@@ -1,6 +1,6 @@
 """Models to fetch from the hub: the catalogue, one download, and the downloads of the device.
 
-A download that breaks off keeps what has come, and the next attempt continues there.
+A download that breaks off keeps what it has, and the next attempt continues there.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ class Offer:
     good_at: Localizable
 
     def path(self, folder: Path) -> Path:
-        """Where it is kept; the list of models has it by this name, too."""
+        """Where it is kept; the list of models has it under this name, too."""
         return folder / f"{self.name}.gguf"
 
     def part(self, folder: Path) -> Path:
-        """Where its beginning is until it is whole."""
+        """Where an incomplete download is kept."""
         return folder / f"{self.name}.part"
 
 
@@ -82,7 +82,7 @@ OFFERS = tuple(_offer(*line.split()) for line in _TABLE.strip().splitlines())
 
 
 def offer_named(name: str) -> Offer:
-    """The offer of this name, however it is capitalised. Raises `NotFoundError`."""
+    """The offer with this name, in any capitalisation. Raises `NotFoundError`."""
     for offer in OFFERS:
         if offer.name.lower() == name.lower():
             return offer
@@ -96,7 +96,7 @@ def offer_named(name: str) -> Offer:
 
 
 class DownloadError(DragonError):
-    """A model could not be fetched; trying again goes on where this ended."""
+    """A model could not be fetched; the next attempt continues where this one ended."""
 
     code = "download_failed"
 
@@ -104,8 +104,8 @@ class DownloadError(DragonError):
 def fetch(offer: Offer, folder: Path, report: Callable[[int, int], None]) -> Path:
     """Fetch the file, check its sum, and return its path.
 
-    `report` is told how many bytes are there, of how many, and may raise to end it. Raises
-    `DownloadError`, and `StorageError` where it has no room.
+    `report` gets the bytes received and the total, and may raise to end the download. Raises
+    `DownloadError`, and `StorageError` if the disk has no room.
     """
     endpoint = os.environ.get("HF_ENDPOINT")
     path, part = offer.path(folder), offer.part(folder)
@@ -122,7 +122,7 @@ def fetch(offer: Offer, folder: Path, report: Callable[[int, int], None]) -> Pat
                 for there in _more(said.location, file):
                     report(there, size)
             except httpx2.TransportError:
-                # As long as each attempt brings something on, it gets there.
+                # Retry as long as each attempt makes progress.
                 if file.tell() == before:
                     raise
         file.seek(0)
@@ -135,13 +135,13 @@ def fetch(offer: Offer, folder: Path, report: Callable[[int, int], None]) -> Pat
                     name=offer.name,
                 )
             )
-        report(size, size)  # ended meanwhile, it must not take the place of another attempt
+        report(size, size)  # if cancelled meanwhile, it must not replace another attempt's file
         part.replace(path)
     return path
 
 
 def _more(url: str, file: BinaryIO) -> Iterator[int]:
-    """Append what is not there yet; yields the bytes that are."""
+    """Append the missing bytes; yields how many are there."""
     headers = {"Range": f"bytes={file.tell()}-", "Accept-Encoding": "identity"}
     with get_session().stream("GET", url, headers=headers, timeout=_TIMEOUT_S) as response:
         response.raise_for_status()
@@ -154,7 +154,7 @@ def _more(url: str, file: BinaryIO) -> Iterator[int]:
 
 
 def _only_here(file: BinaryIO) -> None:
-    """Two at once would write into each other's file."""
+    """Raises `DownloadError` if the file is being downloaded already."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -178,7 +178,7 @@ def _require_room(folder: Path, needed: int) -> None:
 
 @contextmanager
 def _failures(offer: Offer) -> Iterator[None]:
-    """What went wrong on the way, in a sentence."""
+    """Turn the errors of a download into ours."""
     try:
         yield
     except (HfHubHTTPError, httpx2.HTTPStatusError) as error:
@@ -204,7 +204,7 @@ def _failures(offer: Offer) -> Iterator[None]:
 
 
 class DownloadState(StrEnum):
-    """How far a model has come."""
+    """How far a download has come."""
 
     NONE = "none"
     PART = "part"
@@ -214,7 +214,7 @@ class DownloadState(StrEnum):
 
 @dataclass(frozen=True)
 class Standing:
-    """An offer, how many of its bytes are here, and why the last attempt failed, if it did."""
+    """The state of an offer here: bytes received, and why the last attempt failed, if it did."""
 
     offer: Offer
     stage: DownloadState
@@ -224,11 +224,11 @@ class Standing:
 
 
 class _EndedError(Exception):
-    """Somebody does not want it any more."""
+    """The download was cancelled."""
 
 
 class _Download:
-    """One attempt, in a thread that goes down with the service: what has come stays."""
+    """One attempt, in a thread that ends with the service."""
 
     def __init__(self, offer: Offer, folder: Path) -> None:
         self.there, self.size, self.problem = 0, offer.size, ""
@@ -246,7 +246,7 @@ class _Download:
         except DragonError as error:
             self.problem = error.message
         except _EndedError:
-            pass  # what had come is deleted already
+            pass  # the partial file is deleted already
 
     def _report(self, there: int, size: int) -> None:
         if self.ended.is_set():
@@ -261,13 +261,13 @@ class Downloads:
         self._attempts: dict[str, _Download] = {}
 
     def start(self, offer: Offer, folder: Path) -> None:
-        """Fetch it into the folder, from where an earlier attempt has ended."""
+        """Fetch it into the folder, continuing an earlier attempt."""
         known = self._attempts.get(offer.name)
         if not offer.path(folder).exists() and not (known and known.running):
             self._attempts[offer.name] = _Download(offer, folder)
 
     def cancel(self, offer: Offer, folder: Path) -> None:
-        """End it, and delete what has come."""
+        """Cancel it, and delete the partial file."""
         known = self._attempts.pop(offer.name, None)
         if known:
             known.ended.set()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from app.api_keys import Documents, May, api_keys
-from app.erasing import ask_for, wish
+from app.erasing import request_erasure, request_file
 from harness import services
 from harness.services import ROOT, Service, Setup
 from tests.contract.test_household import Person, everything, settle
@@ -101,15 +101,15 @@ def test_a_device_that_is_killed_meanwhile_goes_on(device: Service) -> None:
     originals = device.data / "files"
     assert len(list(originals.glob("*/original"))) == count + 1
     api_keys(device.data).revoke("anna")
-    ask_for(device.data, "anna")
+    request_erasure(device.data, "anna")
     deadline = time.monotonic() + WAIT_S
     while len(list(originals.glob("*/original"))) > count - 1:
         assert time.monotonic() < deadline, device.log.read_text()
     device.kill()
-    assert wish(device.data, "anna").exists()
+    assert request_file(device.data, "anna").exists()
     assert holding(device, "quokka")
     device.restart()
-    assert not wish(device.data, "anna").exists()
+    assert not request_file(device.data, "anna").exists()
     assert holding(device, "quokka") == []
     assert ben.made("GET", f"/v1/files/{kept}")["status"] == "processed"
 
@@ -119,6 +119,6 @@ def test_a_name_that_is_not_confirmed_is_kept(device: Service) -> None:
     anna.upload("note.txt", "The QUOKKA is asleep.\n")
     api_keys(device.data).revoke("anna")
     assert command(device, "erase", "anna").returncode != 0  # nobody answers
-    assert not wish(device.data, "anna").exists()
+    assert not request_file(device.data, "anna").exists()
     assert holding(device, "quokka")
     assert "no name for a key" in command(device, "erase", "../anna", "--yes").stderr
