@@ -44,7 +44,6 @@ class ApiKey(NamedKey):
 
     @property
     def owner(self) -> str:
-        """The owner of what the key makes."""
         return self.name if self.documents is Documents.OWN else DEVICE
 
 

@@ -237,11 +237,9 @@ class Authenticator:
         return key in self._existing()
 
     def owners(self) -> set[str]:
-        """The named keys that have documents of their own."""
         return {each.name for each in self._existing() if each.owner != DEVICE}
 
     def _existing(self) -> tuple[ApiKey, ...]:
-        """The named keys currently in the file."""
         if self._named is None:
             return ()
         try:

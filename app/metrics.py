@@ -80,7 +80,6 @@ class Metrics:
             self._tokens.labels("answer").inc(event.completion_tokens)
 
     def over(self, answer: AnswerState, *, cancelled: bool) -> None:
-        """Count the answer by how it ended."""
         self._waiting.pop(answer.request.id, None)
         self._writing.dec()
         unfinished = "cancelled" if cancelled else "error"

@@ -24,7 +24,6 @@ class Localizable(str):
         return self
 
     def as_json(self) -> dict[str, Any]:
-        """Text, code, values."""
         values = {
             name: value.as_json() if isinstance(value, Localizable) else _clean(value)
             for name, value in self.values.items()
@@ -33,7 +32,6 @@ class Localizable(str):
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Self:
-        """The inverse of `as_json`."""
         values = {
             name: cls.from_json(value) if isinstance(value, Mapping) else value
             for name, value in found["values"].items()

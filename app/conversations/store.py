@@ -89,7 +89,6 @@ class ConversationStore:
             return [Listed(row, found.get(row.id)) for row in rows]
 
     async def pinned(self, project: str | None = None) -> Sequence[Listed]:
-        """The pinned ones, the latest first."""
         async with self._sessions() as session:
             rows = await session.scalars(_latest(project).where(Conversation.pinned))
             return [Listed(row) for row in rows]

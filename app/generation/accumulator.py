@@ -109,7 +109,6 @@ class AnswerState:
 
     @property
     def finished(self) -> bool:
-        """Whether its last event has arrived."""
         return self._finished is not None
 
     @property

@@ -117,7 +117,6 @@ class Admission:
 
 
 def refusal() -> OverloadedError:
-    """The error for a call that is not served."""
     return OverloadedError(
         localizable("device.busy", "The device is writing as many answers as it can: try again.")
     )

@@ -176,12 +176,10 @@ class Answer:
 
     @property
     def stopped(self) -> bool:
-        """Whether a stop string has ended it."""
         return self._stream.stopped
 
     @property
     def private(self) -> list[Source]:
-        """The user's documents among its sources."""
         return [source for source in self._found.sources if source.side == "private"]
 
     @property

@@ -114,5 +114,4 @@ class Decider:
 
 
 def _without_cloud(request: GenerationRequest) -> GenerationRequest:
-    """The request without the cloud."""
     return replace(request, cloud=Cloud.NEVER)

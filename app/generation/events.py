@@ -115,7 +115,6 @@ class GenerationRequest:
         return [*tokenizer.bare_row(raw=self.raw, begins=begins), *own]
 
     def prompt_tokens(self, tokenizer: Tokenizer) -> int:
-        """The number of tokens of the client's own prompt."""
         return len(self.prompt_ids(tokenizer))
 
     def another(self, stream: int) -> GenerationRequest:

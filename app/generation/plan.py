@@ -44,7 +44,6 @@ class Retrieved:
         return [replace(s, weight=w) for s, w in zip(self.sources, shares, strict=False)]
 
     def found(self) -> SourcesFound:
-        """The event that reports this side's documents."""
         return SourcesFound(
             tuple(self.weighted()),
             self.nothing_relevant,

@@ -86,7 +86,6 @@ class Retrieval:
         return self.answers.on(raw=request.raw or request.mode.fetches)
 
     def passages(self, request: GenerationRequest) -> int:
-        """How many passages a side may use."""
         style = self._style(request)
         usual = style.passages if self.top_k is None else self.top_k
         wanted = usual if request.top_k is None else request.top_k

@@ -56,11 +56,9 @@ class Entry:
 
     @classmethod
     def now(cls, answer: str, kind: str, size: int, digest: str) -> Self:
-        """An entry for what happens now."""
         return cls(answer, time.time(), kind, size, digest)
 
     def hash(self, seq: int, previous: str) -> str:
-        """The hash of this entry as number `seq` of the chain, hex."""
         return digest_of([seq, previous, *vars(self).values()])
 
 

@@ -127,7 +127,6 @@ def _parts(path: Path) -> list[Path]:
 
 
 def _blob(folder: Path, manifest: Path) -> Path | None:
-    """The model blob of a manifest."""
     try:
         layers = json.loads(manifest.read_bytes())["layers"]
         digest = next(each["digest"] for each in layers if each["mediaType"] == _MODEL_LAYER)

@@ -185,7 +185,6 @@ class Trials:
 
 
 def table(report: Report) -> list[tuple[str, str]]:
-    """A report for people, besides the answer."""
     memory = "another program's" if report.memory is None else gigabytes(report.memory)
     return [
         ("Works", "yes" if report.works else "no"),

@@ -80,7 +80,6 @@ def together(failed: Mapping[PeerAddress, PeerStatus]) -> PeerStatus:
 
 
 def _said(error: Exception) -> Localizable | None:
-    """The peer's own message."""
     message = error.message if isinstance(error, LinkError) else None
     return message if isinstance(message, Localizable) else None
 

@@ -67,7 +67,6 @@ class Estimated:
 
 
 def alone(full: FullDistribution, token: int, top: int) -> Estimated:
-    """The estimate of a token that one side wrote alone."""
     return Estimated(float(full.mixed[token]), likeliest(full.mixed, top), 0.0)
 
 

@@ -200,7 +200,6 @@ class TurnLength:
         self._weight = self._n = self._nn = self._t = self._nt = 0.0
 
     def add(self, steps: int, seconds: float) -> None:
-        """Record a turn's steps and duration."""
         self.most = max(_LEAST_STEPS, int(steps * _TURN_S / seconds))
         self._weight = _FORGET * self._weight + 1
         self._n = _FORGET * self._n + steps

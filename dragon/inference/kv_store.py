@@ -64,7 +64,6 @@ class KVStore:
         )
 
     def load(self, row: Row) -> KV | None:
-        """The keys and values kept for a row."""
         if self._access is None:
             return None
         name = self._name(row)

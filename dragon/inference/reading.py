@@ -145,7 +145,6 @@ class AnswerReader:
         return Said(text + rest, [*calls, *more], reasoning)
 
     def _split(self, text: str, *, last: bool) -> tuple[str, str]:
-        """Separate text and calls from reasoning."""
         text, self._held = self._held + text, ""
         reasoning = ""
         if self._at is _At.START:

@@ -57,7 +57,6 @@ class CloudScore:
 
     @staticmethod
     def size(rows: int, vocab_size: int) -> int:
-        """Bytes that `pack` makes."""
         return 4 * (1 + rows + vocab_size)
 
     @classmethod
@@ -73,7 +72,6 @@ class CloudScore:
 
     @classmethod
     def of(cls, side: Side, token: int) -> CloudScore:
-        """From a distribution and the token at its position."""
         full = full_of(side)
         return cls(side.log_h, tuple(full.shares(token)), full.mixed)
 
@@ -112,7 +110,6 @@ def run(engine: Engine, decoder: Decoder, work: Work) -> Future[list[Side]]:
 
 
 def scored_alone(side: Side, token: int, top: int) -> Scored:
-    """A token of a text that one side scores alone."""
     full = full_of(side)
     return Scored(alone(full, token, top), tuple(full.shares(token)))
 

@@ -22,11 +22,8 @@ _LENGTH = struct.Struct("<I")
 class Waiting(Protocol):
     """A queue of frames, such as `asyncio.Queue`."""
 
-    def empty(self) -> bool:
-        """Whether the queue is empty."""
-
-    def get_nowait(self) -> str | bytes:
-        """The next frame."""
+    def empty(self) -> bool: ...
+    def get_nowait(self) -> str | bytes: ...
 
 
 def take(first: str | bytes, waiting: Waiting) -> list[str | bytes]:

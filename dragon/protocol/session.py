@@ -341,7 +341,6 @@ class Session:
             self.rule.share(draft)
 
     def _follow(self, join: Join) -> None:
-        """Cloud: take over the device's tokens."""
         if join.incarnation <= self.incarnation:
             return  # from an old connection
         if join.base > len(self.committed):

@@ -195,6 +195,5 @@ class Budget:
         return {"allowed": allowed, "spent": self.epsilon, "delta": DELTA}
 
     def charge(self, rdp: float) -> None:
-        """Spend the measured cost of a token."""
         self.spent += rdp
         assert self.spent <= self.total * (1.0 + 1e-9), "more was spent than was allowed"
