@@ -135,42 +135,35 @@ class GenerationService:
             for reason in decided.events:
                 yield reason
             self._name(decided.request, account)
-            bounded, budget = await self._bounded(decided, account)
-            async for event in self._answer(bounded, budget, account, question):
-                yield event
-
-    async def _answer(
-        self, decided: Decision, budget: Budget | None, account: Account, question: str
-    ) -> AsyncGenerator[Event, None]:
-        """The events of an answer, from what was found or else from what is retrieved now."""
-        request, found = decided.request, decided.found
-        scored = request.details is not None and request.details.prompt
-        if request.max_tokens == 0 or scored:
-            found = found or await self.retrieval.find(_writable(request), request.limit)
-            yield found.found()
-        if found is not None and scored:
-            scorer = self._scorer(request, joint=request.joint)
-            for scores in await scorer.prompt(request, self._plan(request), found):
-                yield scores
-        if request.max_tokens == 0:
-            prompt = request.prompt_tokens(self.tokenizer)
-            yield Finished("length", prompt, 0, stats=account.sent)
-            return
-        run, texts = self._run(request, budget), list[str]()
-        async with self._recorded(run, account, question, texts):
-            found = found or await self.retrieval.find(_writable(request), request.limit)
-            run.write(found)
-            async for event in run:
-                if isinstance(event, TextDelta):
-                    texts.append(event.text)
-                if isinstance(event, Finished):
-                    end = event
-                else:
-                    yield event
-        if _scored_whole(request):
-            scorer = self._scorer(request, joint=bool(run.session.intervals()))
-            yield await scorer.answer(request, self._plan(request), found, run.answer)
-        yield replace(end, stats={**end.stats, **account.sent})
+            decided, budget = await self._bounded(decided, account)
+            request, found = decided.request, decided.found
+            scored = request.details is not None and request.details.prompt
+            if request.max_tokens == 0 or scored:
+                found = found or await self.retrieval.find(_writable(request), request.limit)
+                yield found.found()
+            if found is not None and scored:
+                scorer = self._scorer(request, joint=request.joint)
+                for scores in await scorer.prompt(request, self._plan(request), found):
+                    yield scores
+            if request.max_tokens == 0:
+                prompt = request.prompt_tokens(self.tokenizer)
+                yield Finished("length", prompt, 0, stats=account.sent)
+                return
+            run, texts = self._run(request, budget), list[str]()
+            async with self._recorded(run, account, question, texts):
+                found = found or await self.retrieval.find(_writable(request), request.limit)
+                run.write(found)
+                async for event in run:
+                    if isinstance(event, TextDelta):
+                        texts.append(event.text)
+                    if isinstance(event, Finished):
+                        end = event
+                    else:
+                        yield event
+            if _scored_whole(request):
+                scorer = self._scorer(request, joint=bool(run.session.intervals()))
+                yield await scorer.answer(request, self._plan(request), found, run.answer)
+            yield replace(end, stats={**end.stats, **account.sent})
 
     def _name(self, request: GenerationRequest, account: Account) -> None:
         """Record in the ledger what the cloud is asked with, if it is asked."""

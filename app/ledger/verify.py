@@ -28,7 +28,7 @@ class LedgerDamagedError(DragonError):
 
 
 @dataclass(frozen=True)
-class AnswerSummary:
+class AnswerTraffic:
     """An answer with the number of frames and bytes sent for it."""
 
     answer: LedgerAnswer
@@ -55,7 +55,7 @@ class Verified:
     head: str
 
 
-async def answers(sessions: Sessions, limit: int, before: str | None) -> Sequence[AnswerSummary]:
+async def answers(sessions: Sessions, limit: int, before: str | None) -> Sequence[AnswerTraffic]:
     """Answers, newest first, older than `before` if given.
 
     Raises `InvalidRequestError` if the ledger has no answer `before`.
@@ -75,7 +75,7 @@ async def answers(sessions: Sessions, limit: int, before: str | None) -> Sequenc
             if row is None:
                 raise InvalidRequestError(f"There is no answer '{before}'.", param="before")
             statement = statement.where(LedgerAnswer.number < row.number)
-        return [AnswerSummary(*row) for row in await session.execute(statement)]
+        return [AnswerTraffic(*row) for row in await session.execute(statement)]
 
 
 async def answer(sessions: Sessions, answer_id: str) -> tuple[LedgerAnswer, Sequence[ChainEntry]]:
