@@ -73,8 +73,10 @@ class RequestContext:
                 headers["X-Request-Id"] = request_id
                 for name, value in SECURITY_HEADERS.items():
                     headers.setdefault(name, value)
-                if scope["path"] in _CHATS and status == 200 and not _chats(scope):
-                    headers["X-Dragon-Chat-Template"] = "none"
+                if scope["path"] in _CHATS and status == 200:
+                    state: AppState = scope["app"].state.dragon
+                    if not state.generation.tokenizer.chats:
+                        headers["X-Dragon-Chat-Template"] = "none"
             await send(message)
 
         try:
@@ -98,11 +100,6 @@ class RequestContext:
         # Never the query: sign-in links carry the key there.
         line = (method, scope["path"], status, 1000 * seconds, request_id)
         log.log(level, "%s %s %d %.0f ms %s", *line)
-
-
-def _chats(scope: Scope) -> bool:
-    state: AppState = scope["app"].state.dragon
-    return state.generation.tokenizer.chats
 
 
 class AccessControl:

@@ -196,16 +196,12 @@ async def drain(app: FastAPI) -> None:
         connection.leave()
     with suppress(TimeoutError):
         async with asyncio.timeout(state.settings.peer_drain_deadline):
-            await _left(shared)
+            # There is no single event to wait for.
+            while not all(each.left for each in shared.connections):  # noqa: ASYNC110
+                await asyncio.sleep(_LEFT_LOOK_S)
     # Those with nowhere else to go: Ray waits for every one of them.
     for connection in tuple(shared.connections):
         connection.end()
-
-
-async def _left(shared: Shared) -> None:
-    # There is no single event to wait for.
-    while not all(each.left for each in shared.connections):  # noqa: ASYNC110
-        await asyncio.sleep(_LEFT_LOOK_S)
 
 
 def _admitted(socket: WebSocket, keys: KeyRing) -> DeviceKey | None:

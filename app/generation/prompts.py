@@ -14,7 +14,6 @@ from dragon.errors import ContextLengthError, InvalidRequestError
 from dragon.inference.chat_template import Rendering
 from dragon.inference.rows import Begins
 from dragon.inference.tokenizer import Message, Tokenizer
-from dragon.inference.tools import Tool
 from dragon.localizable import localizable
 
 MAX_CUT = 300_000
@@ -65,7 +64,8 @@ async def chat_prompt(
     conversation = _fitting(chat.tokens, generation, "messages", to_cut=to_cut)
     known = view.messages
     tools = () if rendering is None else rendering.tools
-    parts = (*view.parts, *(_offered(tool) for tool in tools))
+    offered = (json.dumps(tool.described(), ensure_ascii=False) for tool in tools)
+    parts = (*view.parts, *(Part(PartKind.TOOLS, tool) for tool in offered))
     own = tuple(messages)
     prompt = Prompt(conversation, query, chat.begins, None, own, known, parts)
     if known == own:
@@ -73,10 +73,6 @@ async def chat_prompt(
     other = (await asyncio.to_thread(generation.tokenizer.chat, known, rendering)).tokens
     # Marks may be longer than what they replace.
     return replace(prompt, shown=tuple(other[-generation.context_length :]))
-
-
-def _offered(tool: Tool) -> Part:
-    return Part(PartKind.TOOLS, json.dumps(tool.described(), ensure_ascii=False))
 
 
 async def shortened(

@@ -81,7 +81,8 @@ async def answers(sessions: Sessions, limit: int, before: str | None) -> Sequenc
 async def answer(sessions: Sessions, answer_id: str) -> tuple[LedgerAnswer, Sequence[ChainEntry]]:
     """An answer with its frames in the order they were sent. Raises NotFoundError."""
     async with sessions() as session:
-        row = await _answer(session, answer_id)
+        if (row := await _find(session, answer_id)) is None:
+            raise NotFoundError(f"The ledger has no answer '{answer_id}'.")
         statement = (
             select(LedgerEntry)
             .where(LedgerEntry.answer == answer_id, _IS_FRAME)
@@ -177,7 +178,8 @@ def _check_answer(entry: LedgerEntry, row: LedgerAnswer | None) -> None:
     if row is None:
         raise LedgerDamagedError(f"Answer {entry.answer} is missing (entry {entry.seq}).")
     if entry.kind in (BEGIN, END):
-        said = _begin(row) if entry.kind == BEGIN else _end(row)
+        begun = {"id": row.id, "started_at": row.started_at, "private": row.private}
+        said = begun if entry.kind == BEGIN else _end(row)
         kept = ((row.words, row.digest), (row.given, row.given_digest))
         whole = all(each is None or digest_of(each) == digest for each, digest in kept)
         if digest_of(said) != entry.digest or not whole:
@@ -194,10 +196,6 @@ def _check_read(entry: LedgerEntry, row: LedgerRead | None) -> None:
         erased or digest_of(row.passages) == row.digest
     ):
         raise LedgerDamagedError(f"The record of {row.id} was changed.")
-
-
-def _begin(row: LedgerAnswer) -> dict[str, object]:
-    return {"id": row.id, "started_at": row.started_at, "private": row.private}
 
 
 def _end(row: LedgerAnswer) -> dict[str, object]:
@@ -217,12 +215,6 @@ def _end(row: LedgerAnswer) -> dict[str, object]:
 def _link(row: LedgerEntry, previous: str) -> ChainEntry:
     entry = Entry(row.answer, row.at, row.kind, row.bytes, row.digest)
     return ChainEntry(row.seq, entry, previous, row.hash)
-
-
-async def _answer(session: AsyncSession, answer_id: str) -> LedgerAnswer:
-    if (row := await _find(session, answer_id)) is None:
-        raise NotFoundError(f"The ledger has no answer '{answer_id}'.")
-    return row
 
 
 async def _find(session: AsyncSession, answer_id: str) -> LedgerAnswer | None:

@@ -281,7 +281,9 @@ class LlamaCpp:
                     pieces = [piece for _, piece in batch]
                     logits = self._roomy(partial(self._context.decode, pieces, cancelled))
                     for run, piece in batch:
-                        self._note(run, piece)
+                        run.held += len(piece.tokens)
+                        if not self._exact or (run.prompt and len(piece.tokens) == EXACT_BLOCK):
+                            run.sound = run.held
                         part, logits = logits[: piece.outputs], logits[piece.outputs :]
                         found[run].append(torch.from_numpy(part[:, : self.vocab_size].copy()))
         except DragonError:
@@ -289,12 +291,6 @@ class LlamaCpp:
                 self._cut(job.run, start)
             raise
         return [torch.cat(found[job.run]) if job.outputs else torch.empty(0) for job in jobs]
-
-    def _note(self, run: KeptTokens, piece: SequencePiece) -> None:
-        """Record a piece that is now in the cache."""
-        run.held += len(piece.tokens)
-        if not self._exact or (run.prompt and len(piece.tokens) == EXACT_BLOCK):
-            run.sound = run.held
 
     def _batches(self, jobs: Sequence[_Job]) -> Iterator[list[tuple[KeptTokens, SequencePiece]]]:
         """The jobs' pieces in as few batches as possible; in exact mode one piece per batch."""
