@@ -135,7 +135,7 @@ class Trials:
     """Trials for the device's clients: one at a time, since two might not fit into memory."""
 
     def __init__(self) -> None:
-        self._busy = False
+        self._turn = asyncio.Lock()
 
     async def run(
         self, model: Model, task: Task, gone: Callable[[], Coroutine[Any, Any, None]]
@@ -145,43 +145,35 @@ class Trials:
         Raises `OverloadedError` while another is tried, `InvalidRequestError` if the model cannot
         be used.
         """
-        if self._busy:
+        if self._turn.locked():
             raise OverloadedError(
                 localizable("trial.busy", "Another model is being tried; wait until that is done.")
             )
-        self._busy = True
-        try:
-            return await self._run(model, task, gone)
-        finally:
-            self._busy = False
-
-    async def _run(
-        self, model: Model, task: Task, gone: Callable[[], Coroutine[Any, Any, None]]
-    ) -> Report | None:
-        process = await asyncio.create_subprocess_exec(
-            *COMMAND,
-            env=environment(model),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-        )
-        written = asyncio.create_task(process.communicate(task.as_json()))
-        left = asyncio.create_task(gone())
-        both = (written, left)
-        try:
-            await asyncio.wait(both, timeout=_LONGEST_S, return_when=asyncio.FIRST_COMPLETED)
-            if left.done():
-                return None
-            if not written.done():
-                raise InvalidRequestError(
-                    localizable("trial.slow", "The model was not loaded within ten minutes.")
-                )
-            return result(written.result()[0], process.returncode)
-        finally:
-            if process.returncode is None:
-                process.kill()
-            for each in both:
-                each.cancel()
-            await process.wait()
+        async with self._turn:
+            process = await asyncio.create_subprocess_exec(
+                *COMMAND,
+                env=environment(model),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+            )
+            written = asyncio.create_task(process.communicate(task.as_json()))
+            left = asyncio.create_task(gone())
+            both = (written, left)
+            try:
+                await asyncio.wait(both, timeout=_LONGEST_S, return_when=asyncio.FIRST_COMPLETED)
+                if left.done():
+                    return None
+                if not written.done():
+                    raise InvalidRequestError(
+                        localizable("trial.slow", "The model was not loaded within ten minutes.")
+                    )
+                return result(written.result()[0], process.returncode)
+            finally:
+                if process.returncode is None:
+                    process.kill()
+                for each in both:
+                    each.cancel()
+                await process.wait()
 
 
 def table(report: Report) -> list[tuple[str, str]]:
