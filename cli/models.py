@@ -11,7 +11,7 @@ import typer
 
 from app.api.page.languages import texts
 from app.models import choice, trial
-from app.models.download import OFFERS, Offer, offer_named
+from app.models.catalogue import OFFERS, Offer, offer_named
 from app.models.found import Listing, look, model_named
 from app.models.model import Model, ModelKind, gigabytes
 from app.settings import Settings

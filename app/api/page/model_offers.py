@@ -10,7 +10,8 @@ from fastapi import APIRouter
 from app.api.openai.openapi import failures
 from app.api.page.model_choice import Named
 from app.container import State
-from app.models.download import Standing, offer_named
+from app.models.catalogue import offer_named
+from app.models.download import Standing
 from app.models.model import installed_memory
 from dragon.localizable import with_localizable
 

@@ -1,4 +1,7 @@
-"""Models from a hub: whole and checked, or gone on from where it ended."""
+"""Models from a hub: whole and checked, or continued where an attempt ended.
+
+Covers `app.models.download` and `app.models.catalogue`.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,8 @@ from pathlib import Path
 import pytest
 
 from app.models import files
-from app.models.download import (
-    OFFERS,
-    DownloadError,
-    Downloads,
-    DownloadState,
-    Standing,
-    fetch,
-    offer_named,
-)
+from app.models.catalogue import OFFERS, offer_named
+from app.models.download import DownloadError, Downloads, DownloadState, Standing, fetch
 from dragon.errors import NotFoundError
 from harness.faults.hub import Hub, serving
 

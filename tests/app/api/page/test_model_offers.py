@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.models.download import OFFERS
+from app.models.catalogue import OFFERS
 from harness.faults.hub import Hub, serving
 
 
