@@ -129,8 +129,7 @@ def _sha256(path: Path) -> str:
 
 def _vectors(connection: sqlite3.Connection, data_dir: Path, embedder: Path | None) -> Finding:
     from dragon.retrieval.embedder import Embedder
-    from dragon.retrieval.index import IndexFileError
-    from dragon.retrieval.vector_files import Segments
+    from dragon.retrieval.index import IndexFileError, Segments
 
     model = Embedder.load(embedder)
     segments = Segments(data_dir / "index", model.fingerprint, model.dim)

@@ -15,14 +15,12 @@ from dragon.inference.weighting import Rescoring, shared
 from dragon.link import control
 from dragon.retrieval.answers import Answers
 from dragon.retrieval.embedder import Embedder
-from dragon.retrieval.find import LineReader, ranked, to_read
+from dragon.retrieval.find import SENTENCES, LineReader, around, heading, ranked, to_read
 from dragon.retrieval.judge import TextJudge
-from dragon.retrieval.passages import SENTENCES, around, heading
-from dragon.retrieval.prompt_rows import context_row, document_rows, first_number
+from dragon.retrieval.lexical import corrected
+from dragon.retrieval.prompt_rows import context_row, document_rows, first_number, rescoring
 from dragon.retrieval.query_parsing import Query
 from dragon.retrieval.relevance import PUBLIC_LEAST, Hit
-from dragon.retrieval.rescoring import rescoring
-from dragon.retrieval.spelling import corrected
 from dragon.sampling.role import Role
 from peer.corpus.store import Corpus
 

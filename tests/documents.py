@@ -12,8 +12,8 @@ from typing import Any
 
 from openpyxl import Workbook  # type: ignore[import-untyped]
 
-from app.documents.parsing import Batch, Looked, Parsing
-from app.documents.readers.sniff import Kind
+from app.documents.parsing import Allowance, Batch, Looked, Parsing
+from app.documents.readers.sniff import FileKind
 from harness.pdf import pdf
 
 _W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
@@ -147,11 +147,11 @@ async def parse(
     out: Path,
     *take: Callable[[Batch | Looked], Awaitable[None]],
     **limits: int,
-) -> tuple[Kind, str | None]:
+) -> tuple[FileKind, str | None]:
     """Parse one file, as `Parsing` does."""
     parsing = Parsing()
     try:
-        read = await parsing.parse(source, name, out, *take, **limits)
+        read = await parsing.parse(source, name, out, *take, allowed=Allowance(**limits))
         return read.kind, read.note.localizable if read.note else None
     finally:
         await parsing.close()

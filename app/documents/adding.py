@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from sqlalchemy import select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from app.documents.expiry import Expiry
+from app.documents.erasure import Expiry
 from app.documents.folders.keeping import content_identity
 from app.documents.ingestion import Ingestion
 from app.documents.uploads import NO_NAME, Incoming, arrived, clean_collection, clean_name, identity
@@ -52,26 +53,18 @@ class Adding:
     ) -> Document:
         """Store a file and start its ingestion, which may end in `error`.
 
-        The same bytes, name and collection are the same document, even if it has been moved into
-        another collection since, or came from a watched folder; it then stays when the folder's
-        file goes. With `replace` the other documents of that name and collection are deleted once
-        this one can be found, and it is shared if one of them was. It is itself deleted
-        `expires_after` seconds from now, or never, as the last upload says. A file for a purpose
-        that is not in `SEARCHED` is only kept. Raises DocumentError if the file is empty or has no
-        name, DocumentTooLargeError if it is over the limit; nothing is stored then.
+        The same bytes, name and collection are the same document, even if it was moved since, or
+        came from a watched folder; it then stays when the folder's file goes. With `replace` the
+        others of that name and collection are deleted once this one can be found, and it is shared
+        if one of them was. It goes `expires_after` seconds from now, or never, as the last upload
+        says. Raises DocumentError for an empty or nameless file; nothing is stored then.
         """
         if isinstance(content, bytes):
             async with self.receive() as incoming:
                 await incoming.write(content)
                 await incoming.close()
-                return await self.add(
-                    name,
-                    incoming,
-                    purpose,
-                    collection,
-                    replace=replace,
-                    expires_after=expires_after,
-                )
+                add = partial(self.add, replace=replace, expires_after=expires_after)
+                return await add(name, incoming, purpose, collection)
         name, collection = clean_name(name), clean_collection(collection)
         if not name:
             raise DocumentError(NO_NAME, param="file")
@@ -120,10 +113,18 @@ class Adding:
             if not (directory / "original").exists():  # the stored file was lost
                 await asyncio.to_thread(content.move, directory)
                 await asyncio.to_thread(arrived, directory)
-            await self._expire(existing, expires_at)
+            said: dict[str, object] = {"expires_at": expires_at}
             if replace:
-                await self._replace_with(existing)
+                said["replaces"] = True
             async with self.sessions() as session:
+                chosen = update(Document).where(Document.id == document_id)
+                await session.execute(chosen.values(said))
+                replaced = {}
+                if replace:
+                    await _rank_latest(session, document_id)
+                    replaced = await self.ingestion.rows_replaced(session, document_id)
+                await self.ingestion.commit_without(session, replaced)
+                self.expiry.changed()
                 return await session.get_one(Document, document_id)
 
     async def _is_shared(self, name: str, collection: str) -> bool:
@@ -147,36 +148,19 @@ class Adding:
         async with self.sessions.begin() as session:
             document = await session.merge(document)
             await session.flush()
-            await _rank_latest(session, document)
+            await _rank_latest(session, document.id)
         await asyncio.to_thread(arrived, directory)
         if document.status == Status.UPLOADED:
             self.ingestion.submit(document)
         self.expiry.changed()
         return document
 
-    async def _expire(self, document: Document, expires_at: int | None) -> None:
-        """Have a document that is there already deleted at another time."""
-        if document.expires_at != expires_at:
-            async with self.sessions.begin() as session:
-                chosen = update(Document).where(Document.id == document.id)
-                await session.execute(chosen.values(expires_at=expires_at))
-            self.expiry.changed()
-
-    async def _replace_with(self, document: Document) -> None:
-        """Delete the others of its name as soon as this one can be found."""
-        async with self.sessions() as session:
-            chosen = update(Document).where(Document.id == document.id)
-            await session.execute(chosen.values(replaces=True))
-            await _rank_latest(session, document)
-            replaced = await self.ingestion.rows_replaced(session, document.id)
-            await self.ingestion.commit_without(session, replaced)
-
     async def _find(self, document_id: str) -> Document | None:
         async with self.sessions() as session:
             return await session.get(Document, document_id)
 
 
-async def _rank_latest(session: AsyncSession, document: Document) -> None:
+async def _rank_latest(session: AsyncSession, document: str) -> None:
     """A repeated upload counts as the newest, so that it replaces those uploaded since."""
     with everyone():
-        await session.execute(_LATEST, {"id": document.id})
+        await session.execute(_LATEST, {"id": document})

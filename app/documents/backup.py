@@ -132,7 +132,13 @@ def restore(archive: Path, data_dir: Path, *, replace: bool = False) -> Contents
     with tempfile.TemporaryDirectory(prefix=".restore.", dir=data_dir) as directory:
         new = Path(directory)
         with _opened(archive) as (file, contents):
-            _unpack(file, contents, new)
+            for name in contents.files:
+                path = new / name
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                with file.open(name) as source, path.open("wb") as target:
+                    shutil.copyfileobj(source, target)
+                    target.flush()
+                    os.fsync(target.fileno())
         _take_rows(new)
         _swap(new, data_dir)
     return contents
@@ -193,16 +199,6 @@ def _opened(archive: Path) -> Iterator[tuple[zipfile.ZipFile, Contents]]:
         raise damaged from None
     except OSError as error:
         raise BackupError(f"{archive} cannot be unpacked: {error.strerror}.") from error
-
-
-def _unpack(file: zipfile.ZipFile, contents: Contents, directory: Path) -> None:
-    for name in contents.files:
-        path = directory / name
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with file.open(name) as source, path.open("wb") as target:
-            shutil.copyfileobj(source, target)
-            target.flush()
-            os.fsync(target.fileno())
 
 
 def _take_rows(directory: Path) -> None:

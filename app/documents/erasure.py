@@ -1,4 +1,7 @@
-"""Deletes documents with everything derived from them, on disk and in stored answers too."""
+"""Deletes documents with everything derived from them, on disk and in stored answers too.
+
+Those with a time to go are deleted then.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +9,27 @@ import asyncio
 import logging
 import secrets
 import shutil
-from collections.abc import Collection, Iterable, Sequence
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from sqlalchemy import String, delete, select, type_coerce, update
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.disk import cause_of, is_of_disk
 from app.documents.index import DocumentIndex
+from app.documents.jobs import pause
 from app.documents.tables.records import Shelf
 from app.documents.uploads import ARRIVING, DELETING, arrived
 from app.owners import everyone
 from app.storage.blanking import blank_words
 from app.storage.purge import Purge
 from app.storage.tables import Chunk, Document, StoredMessage
+from dragon.errors import NotFoundError
 from dragon.whole_file import synchronise
 
 log = logging.getLogger(__name__)
@@ -49,14 +55,11 @@ def cited(record: dict[str, Any]) -> set[str]:
     """Ids of the private documents a record names: its passages and those it was limited to."""
     passages = [*record.get("sources", []), *record.get("closest", [])]
     own = {source["id"] for source in passages if source["side"] == "private"}
-    return own | set(_chosen(record))
+    return own.union(record.get("asked", {}).get("documents") or ())
 
 
 def without(record: dict[str, Any], gone: Collection[str]) -> dict[str, Any]:
-    """The record without passages, offsets, names and ids of deleted documents.
-
-    A source keeps its index and weight, since tokens refer to sources by index.
-    """
+    """The record without what is of deleted documents; a source keeps its index and weight."""
     if cited(record).isdisjoint(gone):
         return record
     sources = [
@@ -68,15 +71,10 @@ def without(record: dict[str, Any], gone: Collection[str]) -> dict[str, Any]:
     kept = record | {"sources": sources}
     if closest := record.get("closest"):
         kept["closest"] = [source for source in closest if source["id"] not in gone]
-    if chosen := _chosen(record):
+    if chosen := record.get("asked", {}).get("documents"):
         left = [document for document in chosen if document not in gone]
         kept["asked"] = record["asked"] | {"documents": left}
     return kept
-
-
-def _chosen(record: dict[str, Any]) -> list[str]:
-    """Ids of the documents that a question was limited to, if any."""
-    return record.get("asked", {}).get("documents") or []
 
 
 class DerivedStore(Protocol):
@@ -94,7 +92,7 @@ class DerivedStore(Protocol):
 
 @dataclass
 class Erasure:
-    """Deletes in two steps: rows within the caller's transaction, then all that derives from them.
+    """Deletes rows within the caller's transaction, and then all that derives from them.
 
     A document's directory is marked before its rows go, so that after a crash in between the next
     start knows it from one whose row was lost. While the disk fails the second step is tried again.
@@ -110,10 +108,7 @@ class Erasure:
     _owed: set[asyncio.Task[None]] = field(default_factory=set)
 
     def recover(self, known: set[str], quarantine: Path) -> list[str]:
-        """Finish deletions that a crash cut off, undo uploads, put aside other unknown files.
-
-        Returns what was put aside. Blocks.
-        """
+        """Finish deletions, undo uploads that a crash cut off; what was put aside. Blocks."""
         lost = []
         for path in self.files.iterdir():
             if not path.is_dir():
@@ -121,8 +116,12 @@ class Erasure:
             if path.name in known:
                 arrived(path)
                 (path / DELETING).unlink(missing_ok=True)  # the deletion was not committed
-            elif _is_leftover(path):
-                shutil.rmtree(path)
+            elif (
+                any((path / mark).exists() for mark in (DELETING, ARRIVING))
+                or path.suffix == _GONE
+                or not (path / "original").exists()
+            ):
+                shutil.rmtree(path)  # no upload of it was acknowledged
             else:
                 quarantine.mkdir(mode=0o700, exist_ok=True)
                 path.rename(quarantine / f"{path.name}.{secrets.token_hex(4)}")
@@ -148,10 +147,7 @@ class Erasure:
         return chunks
 
     async def rest(self, chunks: dict[str, list[int]]) -> None:
-        """Delete vectors, KV and files, and purge deleted text from the database file.
-
-        At once, or as soon as the disk allows.
-        """
+        """Delete vectors, KV, files and text in the database file, as soon as the disk allows."""
         try:
             await self._rest(chunks)
         except (OSError, OperationalError) as error:
@@ -175,22 +171,18 @@ class Erasure:
         await self.purge.close()
 
     async def _later(self, chunks: dict[str, list[int]]) -> None:
+        there = select(Document.id).where(Document.id.in_(chunks))
         while True:
             await asyncio.sleep(_AGAIN_S)
             try:
                 async with self.changing:
-                    return await self._rest(await self._still_gone(chunks))
+                    with everyone():
+                        async with self.sessions() as session:
+                            again = set(await session.scalars(there))  # uploaded anew meanwhile
+                    return await self._rest({d: c for d, c in chunks.items() if d not in again})
             except (OSError, OperationalError) as error:
                 if not is_of_disk(error):
                     raise
-
-    async def _still_gone(self, chunks: dict[str, list[int]]) -> dict[str, list[int]]:
-        """Those that have not been uploaded to the same place again meanwhile."""
-        there = select(Document.id).where(Document.id.in_(chunks))
-        with everyone():
-            async with self.sessions() as session:
-                again = set(await session.scalars(there))
-        return {document: ids for document, ids in chunks.items() if document not in again}
 
     async def _rest(self, chunks: dict[str, list[int]]) -> None:
         for document, ids in chunks.items():
@@ -200,12 +192,6 @@ class Erasure:
             await asyncio.to_thread(_remove, self.files / document)
         if chunks:
             await self.purge.now()
-
-
-def _is_leftover(path: Path) -> bool:
-    """Whether a directory without a document may go: no upload of it was acknowledged."""
-    marked = any((path / mark).exists() for mark in (DELETING, ARRIVING))
-    return marked or path.suffix == _GONE or not (path / "original").exists()
 
 
 def _remove(directory: Path) -> None:
@@ -218,10 +204,9 @@ def _remove(directory: Path) -> None:
 
 
 async def blank_passages(session: AsyncSession, document: str, but_of: str | None = None) -> None:
-    """Remove a document's passages from stored answers; the answers' own text stays.
+    """Remove a document's passages from stored answers, `but_of` one owner; their own text stays.
 
-    Those of one owner may be left. Call it after the transaction's first write: an answer saved in
-    between would be overwritten.
+    Call it after the transaction's first write: an answer saved in between would be overwritten.
     """
     named = type_coerce(StoredMessage.record, String).contains(document, autoescape=True)
     if but_of is not None:
@@ -233,3 +218,62 @@ async def blank_passages(session: AsyncSession, document: str, but_of: str | Non
         await session.execute(
             update(StoredMessage).where(StoredMessage.id == identity).values(values)
         )
+
+
+# The clock may be set, and a disk may fail: it is looked again.
+_LONGEST_S = 60.0
+
+
+class Expiry:
+    """Waits for the next document to expire, from `start` to `close`; `delete` takes its id."""
+
+    def __init__(
+        self, sessions: async_sessionmaker[AsyncSession], delete: Callable[[str], Awaitable[None]]
+    ) -> None:
+        self._sessions = sessions
+        self._delete = delete
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._closing = False
+
+    def start(self) -> None:
+        """Delete what has expired meanwhile, and go on."""
+        self._task = asyncio.create_task(self._run(), name="expiry")
+
+    async def close(self) -> None:
+        """Delete no more; a deletion under way is not broken off."""
+        self._closing = True
+        self._changed.set()
+        if self._task is not None:
+            await self._task
+
+    def changed(self) -> None:
+        """A document that may be the next one has come."""
+        self._changed.set()
+
+    async def _run(self) -> None:
+        while not self._closing:
+            self._changed.clear()
+            left = _LONGEST_S
+            try:
+                left = min(left, await self._expire())
+            except (SQLAlchemyError, OSError):
+                log.exception("expired documents could not be deleted; trying again")
+            await pause(self._changed, left)
+
+    async def _expire(self) -> float:
+        """Delete what has expired; returns the seconds until the next one does."""
+        expires = Document.expires_at
+        async with self._sessions() as session:
+            rows = await session.execute(
+                select(Document.id, expires).where(expires.is_not(None)).order_by(expires)
+            )
+            coming = [(document, float(at or 0)) for document, at in rows]
+        for document, at in coming:
+            if self._closing:
+                break
+            if at > time.time():
+                return at - time.time()
+            with suppress(NotFoundError):  # deleted meanwhile
+                await self._delete(document)
+        return _LONGEST_S

@@ -1,17 +1,21 @@
-"""What a search of the person's documents finds, and where it looks."""
+"""What a search of the person's documents finds, where it looks, and the text around a hit."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 from sqlalchemy import Select
 
-from app.documents.readers.sniff import Kind
+from app.documents.readers.sniff import FileKind
 from app.owners import DEVICE
 from app.storage.tables import Chunk, Document
+from dragon.retrieval.chunking import each_sentence
 from dragon.retrieval.index import Vectors
+from dragon.retrieval.lexical import words
 from dragon.retrieval.relevance import Hit
 
 T = TypeVar("T")
@@ -21,12 +25,10 @@ T = TypeVar("T")
 class DocumentHit(Hit):
     """A chunk of an uploaded document: `title` is the file's name.
 
-    `start` and `end` are character offsets in the document's parsed text; `page` counts from 1 and
-    is None for what has no pages. `confidence` is in percent, of text that was recognised in a
-    picture. What a table answers has the `query` it comes from, in SQL. A
-    passage of several sentences has their texts. A sentence that answers has the paragraph that is
-    `around` it, and stands for so many `others` that say otherwise. `owner` is its
-    document's.
+    `start` and `end` are character offsets in the document's text, `page` counts from 1, if it has
+    pages. `confidence` is in percent, of text that was recognised in a picture. What a table
+    answers has the `query` it comes from, in SQL, a passage the texts of its `sentences`. One that
+    answers has the paragraph `around` it, and stands for so many `others` that say otherwise.
     """
 
     page: int | None
@@ -43,7 +45,7 @@ class DocumentHit(Hit):
     @property
     def tabular(self) -> bool:
         """Whether it is a row of a table file, which stands alone."""
-        return bool(self.kind) and Kind(self.kind).tabular
+        return bool(self.kind) and FileKind(self.kind).tabular
 
 
 @dataclass(frozen=True)
@@ -57,10 +59,7 @@ class Follows:
 
 @dataclass(frozen=True)
 class Scope:
-    """Where to look: in documents and collections, of which None is all.
-
-    A question that leans on a conversation `follows` it.
-    """
+    """In which documents and collections to look, None being all, and what a question `follows`."""
 
     documents: Sequence[str] | None = None
     collections: Sequence[str] | None = None
@@ -101,3 +100,79 @@ def hit_of(chunk: Chunk, filename: str, kind: str, vector: Vectors | None) -> Do
         confidence=chunk.confidence,
         owner=chunk.owner,
     )
+
+
+APART = re.compile(r"\n\s*\n|\f")
+"""Stands between two paragraphs."""
+
+_LIST = re.compile(r"(?:\n{1,2}[ \t]*(?:[-*•–]|\d{1,2}[.)])[ \t]+[^\n]+)+")
+_REST = re.compile(r"[ \t]+\S[^\n]*")  # of a line
+_ENTRY = re.compile(r"(?:\A|\n)[ \t]*(?:[-*•–][ \t]+)?\Z")  # what stands before one
+_LABEL = re.compile(r"[^\W_][^:.!?\n]{0,39}:[ \t]")
+_UNDER = re.compile(r"\n{1,2}[^\n]*[.!?](?=\s|\Z)")  # a heading
+_HEADING = 8  # words, at most
+_FEW = 3  # words
+_TITLE = 100  # characters, at most
+_REACH = 300  # characters on each side of a passage, at most
+
+
+def text_of(files: Path, document: str) -> str:
+    """A document's text under `files`; "" while it is being read, or if it was deleted."""
+    try:
+        return (files / document / "text").read_text("utf-8")
+    except FileNotFoundError:
+        return ""
+
+
+def title_of(files: Path, document: str) -> str:
+    """A document's first line if it is no sentence, "" else. It reads the beginning of a file."""
+    try:
+        with (files / document / "text").open(encoding="utf-8") as file:
+            first = file.read(4 * _TITLE).lstrip().partition("\n")[0].rstrip()
+    except FileNotFoundError:
+        return ""
+    return first if len(first) <= _TITLE and not first.endswith((".", "!", "?", ";")) else ""
+
+
+def whole_end(text: str, start: int, end: int) -> int:
+    """Where a sentence from `start` to `end` is whole enough to answer.
+
+    Usually that is `end`. A sentence that ends with a colon includes the list after it, one that
+    begins a labelled entry ("F12: motor too hot.") the rest of its line, unless that is long, and
+    one of up to three words ("Pressure.") the next sentence of its line. A heading includes the
+    first sentence under it.
+    """
+    if text[start:end].endswith(":"):
+        found = _LIST.match(text, end)
+        return found.end() if found and found.end() - end <= _REACH else end
+    count, begins = len(words(text[start:end])), _ENTRY.search(text, max(0, start - _REACH), start)
+    if (
+        text[end - 1].isalnum()
+        and count <= _HEADING
+        and begins
+        and (found := _UNDER.match(text, end))
+    ):
+        return end + next(each_sentence([found.group()])).end
+    if (rest := _REST.match(text, end)) is None:
+        return end
+    if begins and _LABEL.match(text, start, end):
+        return rest.end() if rest.end() - start <= _REACH else end
+    if count <= _FEW:
+        return end + next(each_sentence([rest.group()])).end
+    return end
+
+
+def paragraph_at(text: str, start: int, end: int) -> str:
+    """The paragraph that a passage from `start` to `end` is in, cut short where it is long."""
+    first, last = max(0, start - _REACH), min(len(text), end + _REACH)
+    before, behind = text[first:start], text[end:last]
+    breaks = list(APART.finditer(before))
+    if breaks:
+        before = before[breaks[-1].end() :]
+    elif first:
+        before = f"… {before.partition(' ')[2]}"
+    if found := APART.search(behind):
+        behind = behind[: found.start()]
+    elif last < len(text):
+        behind = f"{behind.rpartition(' ')[0]} …"
+    return f"{before}{text[start:end]}{behind}".strip()

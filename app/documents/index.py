@@ -1,22 +1,34 @@
-"""The device's vectors: in memory for search, in files of each document's own on disk."""
+"""The device's vectors: made in the background, the newest document's first, and searched.
+
+They are in memory for search, and on disk in files of each document's own.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import heapq
+import itertools
 import logging
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from aiorwlock import RWLock
-from sqlalchemy import select
+from sqlalchemy import Select, select
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
+from app.cancellation import to_the_end
+from app.documents.jobs import RunJob
 from app.owners import acting
 from app.storage.tables import Chunk, Document
-from dragon.retrieval.index import IndexFileError, VectorIndex, Vectors
-from dragon.retrieval.vector_files import Segments
+from dragon.retrieval.chunking import embedded_text
+from dragon.retrieval.embedder import Passage, TextEmbedder
+from dragon.retrieval.index import IndexFileError, Segments, VectorIndex, Vectors
 
 logger = logging.getLogger(__name__)
 
@@ -42,10 +54,7 @@ class DocumentIndex:
         self.settled = RWLock()
 
     async def start(self, sessions: async_sessionmaker[AsyncSession]) -> set[str]:
-        """Load the vectors there are; returns the documents that lack some.
-
-        What is damaged, or of chunks that are gone, is removed.
-        """
+        """Load the vectors that are whole and up to date; the documents that lack some."""
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         wanted: dict[str, set[int]] = defaultdict(set)
         async with sessions() as session:
@@ -69,13 +78,9 @@ class DocumentIndex:
     def _load_part(self, path: Path, chunks: set[int], part: VectorIndex) -> int:
         """Load a file if it is whole and up to date, else remove it; how many vectors it has."""
         try:
-            ids, vectors = self._segments.read(path)
+            ids, vectors = self._segments.read(path, chunks)
         except IndexFileError as error:
             logger.warning("vectors are made again: %s", error.message)
-            path.unlink()
-            return 0
-        if not chunks.issuperset(ids):
-            logger.warning("vectors are made again: %s is out of date", path)
             path.unlink()
             return 0
         part.add(ids, vectors)
@@ -114,8 +119,7 @@ class DocumentIndex:
 
     async def lacking(self, document: str, chunks: Sequence[int]) -> list[int]:
         """Those of a document's chunks that have no vector, in order."""
-        part = self._parts[self._place[document]]
-        held = await asyncio.to_thread(part.held, chunks)
+        held = await asyncio.to_thread(self._parts[self._place[document]].held, chunks)
         return [chunk for chunk in chunks if chunk not in held]
 
     async def add(self, document: str, ids: Sequence[int], vectors: Vectors) -> None:
@@ -138,10 +142,110 @@ class DocumentIndex:
         await asyncio.to_thread(self._segments.remove, document)
 
     def _of(self, document: str) -> VectorIndex | None:
-        if document not in self._place:
-            return None
-        return self._parts[self._place[document]]
+        return self._parts[self._place[document]] if document in self._place else None
 
 
 def _part_of(document: Document) -> str | None:
     return _SHARED if document.shared else document.owner
+
+
+# Of one idle job, in UTF-8 about: an urgent job waits for at most one.
+_JOB_BYTES = 640
+# A document of so few sentences costs little: each is embedded by itself with its context, as
+# questions see it.
+_SHORT = 8
+# Sentences between which a newer document comes first, and of a file: what a kill may cost.
+_TURN, _PART = 64, 2048
+
+
+class Turns:
+    """Turns, one at a time: of those who wait the one of the highest rank is next."""
+
+    def __init__(self) -> None:
+        self._now: asyncio.Future[None] | None = None
+        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._arrival = itertools.count()
+
+    @asynccontextmanager
+    async def turn(self, rank: int) -> AsyncIterator[None]:
+        """Wait for a turn, and give it up at the end."""
+        mine = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiting, (-rank, next(self._arrival), mine))
+        self._call_next()
+        try:
+            await mine
+            yield
+        finally:
+            if self._now is mine:
+                self._now = None
+                # Who goes on at once is among those who wait by then.
+                asyncio.get_running_loop().call_soon(self._call_next)
+
+    def _call_next(self) -> None:
+        while self._now is None and self._waiting:
+            _, _, called = heapq.heappop(self._waiting)
+            if not called.done():  # who waits for it may have been cancelled
+                self._now = called
+                called.set_result(None)
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """Embeds the sentences that lack vectors; what is written to the disk is not done again."""
+
+    sessions: async_sessionmaker[AsyncSession]
+    embedder: TextEmbedder
+    index: DocumentIndex
+    run_idle: RunJob
+    _turns: Turns = field(default_factory=Turns)
+
+    async def embed(self, document: str, rank: int, progress: Callable[[int, int], None]) -> None:
+        """Make what a document lacks, of a higher `rank` first; `progress` gets done and total."""
+        # A query that is cancelled would leave its snapshot open.
+        own = self._rows(select(Chunk.id).where(Chunk.document_id == document))
+        ids = [row.id for row in await to_the_end(own)]
+        lacking = await self.index.lacking(document, ids)
+        done = len(ids) - len(lacking)
+        progress(done, len(ids))
+        for start in range(0, len(lacking), _PART):
+            part = lacking[start : start + _PART]
+            vectors = np.empty((len(part), self.embedder.dim), dtype=np.float32)
+            for first in range(0, len(part), _TURN):
+                some = part[first : first + _TURN]
+                out = vectors[first : first + len(some)]
+                async with self._turns.turn(rank):
+                    await self._embed(some, out, together=len(ids) > _SHORT)
+                done += len(some)
+                progress(done, len(ids))
+            await to_the_end(self.index.add(document, part, vectors))
+
+    async def _rows(self, statement: Select[*tuple[Any, ...]]) -> Sequence[Any]:
+        async with self.sessions() as session:
+            rows: Sequence[Any] = (await session.execute(statement.order_by(Chunk.id))).all()
+            return rows
+
+    async def _embed(self, ids: Sequence[int], out: Vectors, *, together: bool) -> None:
+        """Embed chunks into `out`, float32 [len(ids), dim]."""
+        done = 0
+        passages = self._rows(select(Chunk.text, Chunk.context).where(Chunk.id.in_(ids)))
+        for job in _jobs([(text, context) for text, context in await to_the_end(passages)]):
+            if together:
+                work = partial(self.embedder.embed_passages, job)
+            else:
+                work = partial(self.embedder.embed, [embedded_text(*passage) for passage in job])
+            out[done : done + len(job)] = await self.run_idle(work)
+            done += len(job)
+
+
+def _jobs(passages: Sequence[Passage]) -> Iterator[list[Passage]]:
+    """Passages one after another, a few at a time."""
+    job: list[Passage] = []
+    size = 0
+    for text, context in passages:
+        size += len(text.encode())
+        if job and size > _JOB_BYTES:
+            yield job
+            job, size = [], len(text.encode())
+        job.append((text, context))
+    if job:
+        yield job

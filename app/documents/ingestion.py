@@ -13,7 +13,7 @@ import itertools
 import logging
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +23,11 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.cancellation import to_the_end
 from app.disk import cause_of, is_of_disk
-from app.documents.embedding import Embedding
 from app.documents.erasure import DerivedStore, Erasure
-from app.documents.index import DocumentIndex
+from app.documents.index import DocumentIndex, Embedding
 from app.documents.parsing import Batch, Looked, Parsing
-from app.documents.progress import Channel, Progress, Stage, ended
-from app.documents.readers.sniff import Kind
+from app.documents.progress import Channel, Phase, Progress, ended
+from app.documents.readers.sniff import FileKind
 from app.owners import act_as
 from app.storage import database
 from app.storage.tables import Chunk, Document, Status, WatchedFile, upload_order
@@ -82,7 +81,7 @@ class Ingestion:
         if document.id in self._tasks:
             return
         channel = self._channels[document.id] = Channel()
-        channel.publish(Progress(Stage.STORED))
+        channel.publish(Progress(Phase.STORED))
         task = asyncio.create_task(self._run(document, channel), name=f"ingest {document.id}")
         self._tasks[document.id] = task
         if not document.kind:
@@ -100,7 +99,7 @@ class Ingestion:
         return channel.watch() if channel else None
 
     async def cancel(self, document_id: str) -> None:
-        """Stop ingesting a document; once this returns nothing more is written for it."""
+        """Stop ingesting a document: nothing more is written for it."""
         if task := self._tasks.get(document_id):
             task.cancel()
             await asyncio.wait([task])
@@ -165,36 +164,35 @@ class Ingestion:
     async def _read(self, document: Document, channel: Channel) -> None:
         """Read the file and store its sentences, which can be found from then on."""
         count = 0
+        # A transaction that is cancelled would keep its lock on the database.
         await to_the_end(self._forget_chunks(document.id))
 
         async def take(batch: Batch | Looked) -> None:
             nonlocal count
             if isinstance(batch, Looked):
-                channel.publish(Progress(Stage.PARSED, done=batch.page - 1, total=batch.of))
+                channel.publish(Progress(Phase.PARSED, done=batch.page - 1, total=batch.of))
                 return
             if not count:
-                channel.publish(Progress(Stage.PARSED, done=batch.pages, total=batch.pages))
+                channel.publish(Progress(Phase.PARSED, done=batch.pages, total=batch.pages))
             rows = [{**vars(each), "document_id": document.id} for each in batch.sentences]
             count += len(rows)
             await to_the_end(self._append(document.id, rows, count))
             expected = max(count, round(count * batch.length / rows[-1]["end"]))
-            channel.publish(Progress(Stage.CHUNKED, done=count, total=expected))
+            channel.publish(Progress(Phase.CHUNKED, done=count, total=expected))
 
         directory = self.files / document.id
         name, text = document.filename, directory / "text"
         read = await self.parsing.parse(directory / "original", name, text, take)
-        properties = read.properties.model_dump(exclude_defaults=True) or None
+        properties = {name: said for name, said in asdict(read.properties).items() if said}
         values: dict[str, object] = {
             "kind": read.kind,
             "status_details": read.note and read.note.localizable,
-            "properties": properties,
+            "properties": properties or None,
         }
         if read.properties.title and is_delivered_mail(document, read.kind):
             values["filename"] = read.properties.title
         await to_the_end(self._cut(document.id, **values))
-        channel.publish(Progress(Stage.CHUNKED, done=count, total=count))
-
-    # A transaction that is cancelled would keep its lock on the database.
+        channel.publish(Progress(Phase.CHUNKED, done=count, total=count))
 
     async def _forget_chunks(self, document_id: str) -> None:
         async with self.sessions.begin() as session:
@@ -223,10 +221,7 @@ class Ingestion:
         return await self.erase(gone)
 
     async def _publish(self, document_id: str) -> Document:
-        """All of it can be found: hide the documents that this one replaces, in one step.
-
-        Returns the document.
-        """
+        """All of it can be found: hide what this one replaces, in one step; the document."""
         async with self.sessions() as session:
             await self._update(session, document_id, status=Status.PROCESSED)
             await self.commit_without(session, await self.rows_replaced(session, document_id))
@@ -239,11 +234,10 @@ class Ingestion:
     async def _embed(self, document: Document, channel: Channel) -> None:
         """Make the vectors that a document lacks."""
         async with self.sessions() as session:
-            order = select(upload_order).where(Document.id == document.id)
-            rank = (await session.execute(order)).scalar_one()
+            rank = await _rank(session, document.id)
 
         def progress(done: int, total: int) -> None:
-            channel.publish(Progress(Stage.EMBEDDED, Status(document.status), done, total))
+            channel.publish(Progress(Phase.EMBEDDED, Status(document.status), done, total))
 
         await self.embedding.embed(document.id, rank, progress)
 
@@ -251,24 +245,19 @@ class Ingestion:
         channel.publish(ended(ready))
 
     async def rows_replaced(self, session: AsyncSession, document_id: str) -> dict[str, list[int]]:
-        """Delete the rows of what a document, once it is processed, replaces, for `erase`.
-
-        Documents uploaded after it stay.
-        """
+        """Delete the rows of what a processed document replaces: uploads before it, for `erase`."""
         document = await session.get(Document, document_id, populate_existing=True)
         if document is None or not document.replaces or document.status != Status.PROCESSED:
             return {}
         document.replaces = False
-        placed = await session.execute(select(upload_order).where(Document.id == document.id))
-        others = await session.scalars(
-            select(Document.id)
-            .where(Document.filename == document.filename)
-            .where(Document.collection == document.collection)
-            .where(Document.owner == document.owner)
-            .where(Document.by_hand)  # a folder's files say what goes of theirs
-            .where(upload_order < placed.scalar_one())
+        others = select(Document.id).where(
+            Document.filename == document.filename,
+            Document.collection == document.collection,
+            Document.owner == document.owner,
+            Document.by_hand,  # a folder's files say what goes of theirs
+            upload_order < await _rank(session, document_id),
         )
-        return await self.erasure.rows(session, others.all())
+        return await self.erasure.rows(session, (await session.scalars(others)).all())
 
     async def erase(self, chunks: dict[str, list[int]]) -> None:
         """Remove the files and derived data of documents whose rows are deleted."""
@@ -277,13 +266,19 @@ class Ingestion:
         await self.erasure.rest(chunks)
 
 
+async def _rank(session: AsyncSession, document_id: str) -> int:
+    """A document's place in the order of uploads."""
+    order = await session.execute(select(upload_order).where(Document.id == document_id))
+    return order.scalar_one()
+
+
 # What the files of watched folders leave behind, as statements of a transaction.
 
 
 def is_delivered_mail(document: Document, kind: str) -> bool:
     """Whether it is mail as it was delivered, in a file whose name is for programs."""
     named = document.by_hand or document.filename.lower().endswith(".eml")
-    return kind == Kind.EMAIL and not named
+    return kind == FileKind.EMAIL and not named
 
 
 async def orphans(session: AsyncSession, documents: Iterable[str | None]) -> Sequence[str]:
@@ -294,10 +289,7 @@ async def orphans(session: AsyncSession, documents: Iterable[str | None]) -> Seq
 
 
 async def superseded(session: AsyncSession, document: str) -> Sequence[str]:
-    """A document that can be found takes the place of what its files held before.
-
-    Returns the orphans of that.
-    """
+    """Put a document in place of what its files held before; returns the orphans of that."""
     shown = update(Document).where(Document.id == document, ~Document.by_hand)
     await session.execute(shown.values(replaces=False))
     files = WatchedFile.document_id == document, WatchedFile.previous_id.is_not(None)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import io
 import os
-import resource
 import sys
 import unicodedata
 from collections.abc import Iterator
@@ -67,14 +66,9 @@ def main() -> None:
     import pypdfium2
     from PIL import Image, ImageChops, ImageDraw
 
-    from app.documents.cell import confine
+    from app.documents.cell import confine, limit
 
-    for limit, value in (
-        (resource.RLIMIT_CPU, _CPU_SECONDS),
-        (resource.RLIMIT_AS, _MEMORY_BYTES),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        resource.setrlimit(limit, (value, value))
+    limit(_CPU_SECONDS, _MEMORY_BYTES)
     Image.preinit()
     confine()
     document = pypdfium2.PdfDocument(sys.stdin.buffer.read())

@@ -55,17 +55,12 @@ def main() -> None:
     gc.collect()
     gc.freeze()  # or each fork copies what it looks through
     for line in iter(sys.stdin.buffer.readline, b""):
-        _relay(*_forked(json.loads(line)))
-
-
-def _forked(job: list[Any]) -> tuple[int, int]:
-    """A process that does a job; its id, and where its output is read."""
-    read, write = os.pipe()
-    child = os.fork()
-    if not child:
-        _work(job, write)
-    os.close(write)
-    return child, read
+        read, write = os.pipe()
+        child = os.fork()
+        if not child:
+            _work(json.loads(line), write)
+        os.close(write)
+        _relay(child, read)
 
 
 def _work(job: list[Any], out: int) -> NoReturn:
@@ -75,7 +70,8 @@ def _work(job: list[Any], out: int) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(out, 1)
         os.closerange(3, out + 1)
-        _parse(*job)
+        for line in _answers(*job):
+            print(json.dumps(line), flush=True)
         sys.stdout.flush()
         status = 0
     finally:
@@ -108,49 +104,41 @@ def _write(kind: bytes, number: int, data: bytes = b"") -> None:
     sys.stdout.buffer.flush()
 
 
-def _tell(page: int, of: int) -> None:
-    print(json.dumps({"page": page, "of": of}), flush=True)
-
-
-def _parse(path: str, name: str, out: str, cpu_seconds: int, memory_bytes: int) -> None:
-    """Parse under limits of CPU time, address space and output size."""
-    for limit, value in (
-        (resource.RLIMIT_CPU, cpu_seconds),
-        (resource.RLIMIT_AS, memory_bytes),
-        (resource.RLIMIT_FSIZE, OUTPUT_BYTES),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        resource.setrlimit(limit, (value, value))
-    for line in _answers(Path(path), name, Path(out)):
-        print(json.dumps(line), flush=True)
-
-
-def _answers(path: Path, name: str, out: Path) -> Iterator[dict[str, Any]]:
-    from app.documents.cell import confine
+def _answers(
+    path: str, name: str, out: str, cpu_seconds: int, memory_bytes: int
+) -> Iterator[dict[str, Any]]:
+    """Parse under limits of CPU time, memory and output; the lines of the answer."""
+    from app.documents.cell import confine, limit
     from app.documents.readers.common import NESTED, PAGE_BREAK, UnreadableError
     from app.documents.readers.ocr import installed
     from app.documents.readers.read import read
-    from app.documents.readers.sniff import Kind
+    from app.documents.readers.sniff import FileKind
     from dragon.localizable import localizable
     from dragon.retrieval import chunking
 
     too_much = localizable(
         "file.memory", "The file takes too much memory to read. Split it into smaller ones."
     )
+    limit(cpu_seconds, memory_bytes)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (OUTPUT_BYTES, OUTPUT_BYTES))
     try:
-        content = path.read_bytes()
-        with out.open("w", encoding="utf-8", newline="") as opened:
-            ocr = installed(_tell)
+        content = Path(path).read_bytes()
+        with Path(out).open("w", encoding="utf-8", newline="") as opened:
+            ocr = installed(
+                lambda page, of: print(json.dumps({"page": page, "of": of}), flush=True)
+            )
             confine(*((ocr.program, ocr.folders) if ocr else ()))
             reading = read(content, name, ocr)
             del content
             opened.write(PAGE_BREAK.join(reading.pages))
             opened.flush()
-        kind = Kind(reading.kind)
+        kind = FileKind(reading.kind)
         length = len(PAGE_BREAK) * (len(reading.pages) - 1) + sum(map(len, reading.pages))
         found = chunking.each_sentence(reading.pages, alone=kind.tabular)
         size = _SENTENCES
-        while rows := [_row(each, reading, kind) for each in itertools.islice(found, size)]:
+        while cut := list(itertools.islice(found, size)):
+            rows = [{**vars(s), "confidence": reading.confidence.get(s.page or 0)} for s in cut]
+            rows = rows if kind.paged else [{**row, "page": None} for row in rows]
             yield {"sentences": rows, "pages": len(reading.pages), "length": length}
             size = min(2 * size, _MOST_SENTENCES)
         note = reading.note and reading.note.as_json()
@@ -166,11 +154,6 @@ def _answers(path: Path, name: str, out: Path) -> Iterator[dict[str, Any]]:
         yield {"error": NESTED.as_json()}
     except MemoryError:
         yield {"error": too_much.as_json()}
-
-
-def _row(sentence: Any, reading: Any, kind: Any) -> dict[str, Any]:
-    page = sentence.page if kind.paged else None
-    return {**vars(sentence), "page": page, "confidence": reading.confidence.get(sentence.page)}
 
 
 if __name__ == "__main__":

@@ -10,20 +10,19 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from app.documents.parse_worker import FRAME
-from app.documents.readers.sniff import Kind
+from app.documents.readers.common import Properties
+from app.documents.readers.sniff import FileKind
 from dragon.errors import DocumentError
 from dragon.localizable import Localizable, localizable
 from dragon.whole_file import synchronise
 
-SECONDS = 120
-CLOCK_SECONDS = 600  # a parser gets only a share of a busy machine
-MEMORY_BYTES = 1 << 30
 _LINE_BYTES = 16 << 20  # of a batch: ten times what it usually has
 _SMALL_BYTES = 1 << 20  # such a file does not wait behind a larger one
 _IDLE_S = 10.0
@@ -73,14 +72,6 @@ class Looked(_FromParser):
     of: Annotated[int, Field(ge=1)]
 
 
-class Properties(_FromParser):
-    """What the file says of itself, as `readers.common.Properties`."""
-
-    title: Annotated[str, Field(max_length=200)] | None = None
-    date: Annotated[str, Field(max_length=200)] | None = None
-    tags: Annotated[list[Annotated[str, Field(max_length=200)]], Field(max_length=50)] = []
-
-
 class Sentence(_FromParser):
     """A `Localizable`."""
 
@@ -94,10 +85,10 @@ class Sentence(_FromParser):
         return Localizable.from_json(self.model_dump())
 
 
-class Read(_FromParser):
+class Parsed(_FromParser):
     """The end: the file's kind, and a note for the user if some of it could not be read."""
 
-    kind: Kind
+    kind: FileKind
     note: Sentence | None
     properties: Properties
 
@@ -110,12 +101,24 @@ class _DiskFailed(_FromParser):
     errno: int
 
 
-_Line = Batch | Looked | Read | _Unread | _DiskFailed
+_Line = Batch | Looked | Parsed | _Unread | _DiskFailed
 _LINE: TypeAdapter[_Line] = TypeAdapter(_Line)
+
+
+Take = Callable[[Batch | Looked], Awaitable[None]]
 
 
 async def _unused(_: Batch | Looked) -> None:
     """For who wants the text alone."""
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """What parsing a file may take: CPU time, wall-clock time and memory."""
+
+    seconds: int = 120
+    clock_seconds: int = 600  # a parser gets only a share of a busy machine
+    memory_bytes: int = 1 << 30
 
 
 class _Worker:
@@ -196,28 +199,24 @@ class Parsing:
         path: Path,
         name: str,
         out: Path,
-        take: Callable[[Batch | Looked], Awaitable[None]] = _unused,
-        *,
-        seconds: int = SECONDS,
-        clock_seconds: int = CLOCK_SECONDS,
-        memory_bytes: int = MEMORY_BYTES,
-    ) -> Read:
+        take: Take = _unused,
+        allowed: Allowance = Allowance(),
+    ) -> Parsed:
         """Parse a file uploaded as name, write its text to out, and `take` what is found meanwhile.
 
-        The process may take `seconds` of CPU time and `clock_seconds` of wall-clock time. The text
-        is UTF-8, its pages joined by form feeds. The sentences come in order while the file is
-        being cut, so that they can be searched before its end. Raises DocumentError with a message
-        for the user if the file is of an unsupported kind, has no text, is encrypted or damaged, or
-        is over a limit, and OSError if the disk fails; out then does not exist.
+        The text is UTF-8, its pages joined by form feeds. The sentences come in order while the
+        file is being cut, so that they can be searched before its end. Raises DocumentError with a
+        message for the user if the file cannot be read or is over a limit, and OSError if the disk
+        fails; out then does not exist.
         """
         # A unique name, since the same file may be parsed twice at once.
         partial = out.with_name(f"{out.name}.{secrets.token_hex(8)}.partial")
-        job = str(path), name, str(partial), seconds, memory_bytes
+        job = str(path), name, str(partial), allowed.seconds, allowed.memory_bytes
         size = (await asyncio.to_thread(path.stat)).st_size
         lane = self._small if size <= _SMALL_BYTES else self._large
         async with lane, self._worker() as worker:
             try:
-                async with asyncio.timeout(clock_seconds):
+                async with asyncio.timeout(allowed.clock_seconds):
                     result = await _followed(worker, worker.lines(*job), take)
                 # Or a power cut could leave an empty text, and with it an empty document.
                 await asyncio.to_thread(synchronise, partial)
@@ -256,9 +255,7 @@ class Parsing:
         worker.dismiss()
 
 
-async def _followed(
-    worker: _Worker, lines: AsyncIterator[bytes], take: Callable[[Batch | Looked], Awaitable[None]]
-) -> Read:
+async def _followed(worker: _Worker, lines: AsyncIterator[bytes], take: Take) -> Parsed:
     """Take all that a parser finds; its last word."""
     last: _Line | None = None
     try:
@@ -268,7 +265,7 @@ async def _followed(
                 await take(last)
     except (ValueError, asyncio.IncompleteReadError, ConnectionError):  # it is no line of ours
         raise DocumentError(_DAMAGED) from None
-    if isinstance(last, Read) and worker.status == 0:
+    if isinstance(last, Parsed) and worker.status == 0:
         return last
     if isinstance(last, _Unread):
         raise DocumentError(last.error.localizable)

@@ -11,12 +11,8 @@ from enum import StrEnum
 from app.storage.tables import Document, Status
 
 
-class Stage(StrEnum):
-    """Stages of ingestion, in order.
-
-    What is `chunked` can be found by its words, what is `embedded` by its meaning, too; `indexed`
-    is the end.
-    """
+class Phase(StrEnum):
+    """Phases of ingestion: `chunked` is found by its words, `embedded` by its meaning, too."""
 
     STORED = "stored"
     PARSED = "parsed"
@@ -33,7 +29,7 @@ class Progress:
     `seconds_left` estimates what it still takes, None where nothing is known.
     """
 
-    stage: Stage
+    stage: Phase
     status: Status = Status.UPLOADED
     done: int = 0
     total: int = 0
@@ -50,18 +46,18 @@ async def final(document: Document) -> AsyncIterator[Progress]:
 def ended(document: Document) -> Progress:
     """The end of a document's ingestion, with what is to be said of it."""
     status, count = Status(document.status), document.chunks
-    return Progress(Stage.INDEXED, status, count, count, document.status_details)
+    return Progress(Phase.INDEXED, status, count, count, document.status_details)
 
 
 class Channel:
     """Broadcasts one document's progress; a slow watcher skips events and never queues them."""
 
     def __init__(self) -> None:
-        self._stages: dict[Stage, Progress] = {}
+        self._stages: dict[Phase, Progress] = {}
         self._began = 0.0, 0  # the stage: when, and with how much done
         self._changed = asyncio.Event()
         self._closed = False
-        self.stage = Stage.STORED
+        self.stage = Phase.STORED
 
     def publish(self, progress: Progress) -> None:
         """Publish to every watcher, with percent and estimate."""

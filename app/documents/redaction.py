@@ -49,7 +49,7 @@ class Words:
         for text in texts:
             said = [word for word, _ in _words(text)]
             runs.update(_runs(said))
-            identifiers.update(filter(_identifies, said))
+            identifiers.update(w for w in said if len(w) > 1 and any(map(str.isdigit, w)))
         own: set[str] = set()
         last: deque[str] = deque(maxlen=RUN)
         kept: set[int] = set()
@@ -68,38 +68,36 @@ class Words:
             if run in self.runs:
                 yield words[at][1][0], words[at + RUN - 1][1][1]
 
+    def stand_in(self, texts: Iterable[str]) -> bool:
+        """Whether a run of the document stands in any of the texts."""
+        return any(True for text in texts for _ in self.within(text))
+
     def identified(self, text: str) -> Iterator[Range]:
         """Where words with a digit in them stand that the document has."""
         return (place for word, place in _words(text) if word in self.identifiers)
 
 
 @dataclass(frozen=True)
-class Quoted:
-    """Ids of the messages that have words of a document, and of their conversations.
-
-    And of those whose title has.
-    """
+class QuotedIn:
+    """Ids of messages with words of a document, and of conversations with those or such a title."""
 
     messages: frozenset[str] = frozenset()
     conversations: frozenset[str] = frozenset()
 
-    def __or__(self, other: Quoted) -> Quoted:
-        return Quoted(self.messages | other.messages, self.conversations | other.conversations)
+    def __or__(self, other: QuotedIn) -> QuotedIn:
+        return QuotedIn(self.messages | other.messages, self.conversations | other.conversations)
 
 
 @dataclass(frozen=True)
 class Redaction:
-    """A document's words in what is stored, to be found and redacted; `text` is the document's.
-
-    It can still be applied once the document is deleted.
-    """
+    """A document's words in what is stored, to be redacted, even once it is deleted."""
 
     document: str
     text: str
     sessions: async_sessionmaker[AsyncSession]
     purge: Purge
 
-    async def quoted(self) -> Quoted:
+    async def quoted(self) -> QuotedIn:
         """What would be redacted."""
         words = await self._shared()
         async with self.sessions() as session:
@@ -108,7 +106,7 @@ class Redaction:
             holding = await session.scalars(
                 select(StoredMessage.conversation_id).where(StoredMessage.id.in_(places))
             )
-            return Quoted(frozenset(places), frozenset({*holding, *(each.id for each in titles)}))
+            return QuotedIn(frozenset(places), frozenset({*holding, *(each.id for each in titles)}))
 
     async def apply(self) -> None:
         """Redact messages and titles, and erase the ledger's words that have words of it."""
@@ -122,13 +120,12 @@ class Redaction:
                 message.text, message.tokens = replaced(message.text, ranges), []
                 await session.flush()
                 await message_search.index(session, message)
-            for conversation in await self._titles(session, words):
-                title = conversation.title
-                place = merged(title, words.within(title))
-                conversation.title = replaced(title, place, _REDACTED_IN_TITLE)
+            for each in await self._titles(session, words):
+                place = merged(each.title, words.within(each.title))
+                each.title = replaced(each.title, place, _REDACTED_IN_TITLE)
             said = select(LedgerAnswer).where(LedgerAnswer.words.is_not(None))
             for row in await session.scalars(said):
-                if any(True for each in row.words or () for _ in words.within(each)):
+                if words.stand_in(row.words or ()):
                     row.words = row.sources = None
             await message_search.merge(session)
         await self.purge.now()
@@ -160,34 +157,28 @@ class Redaction:
                 for passage in passages:
                     ranges += _whole(text, passage)
                 ranges += _citing(text, record, self.document)
-            sent = _texts(record.get("response"))
-            if ranges or any(True for each in sent for _ in words.within(each)):
+            if ranges or words.stand_in(_texts(record.get("response"))):
                 found[identity] = merged(text, ranges)
         return found
 
     async def _titles(self, session: AsyncSession, words: Words) -> Sequence[Conversation]:
         every = await session.scalars(select(Conversation))
-        return [each for each in every if any(True for _ in words.within(each.title))]
+        return [each for each in every if words.stand_in([each.title])]
 
 
 def merged(text: str, ranges: Iterable[Range]) -> list[Range]:
-    """The ranges in order, as one where nothing but spaces and marks is between them.
-
-    One that is a whole sentence takes its mark with it.
-    """
+    """The ranges in order, as one where only spaces and marks are between; a sentence's with it."""
     whole: list[Range] = []
     for start, end in sorted(ranges):
         if whole and not _WORD.search(text, whole[-1][1], max(start, whole[-1][1])):
             whole[-1] = whole[-1][0], max(end, whole[-1][1])
         else:
             whole.append((start, end))
-    return [(start, _with_mark(text, start, end)) for start, end in whole]
-
-
-def _with_mark(text: str, start: int, end: int) -> int:
-    """The end of a range, after the mark that ends its sentence if the sentence begins with it."""
-    before, mark = text[:start].rstrip(" "), _MARK.match(text, end)
-    return mark.end() if mark and (not before or before[-1] in ".!?\n") else end
+    for n, (start, end) in enumerate(whole):
+        before, mark = text[:start].rstrip(" "), _MARK.match(text, end)
+        if mark and (not before or before[-1] in ".!?\n"):
+            whole[n] = start, mark.end()
+    return whole
 
 
 def broken_off(text: str, document: str) -> list[Range]:
@@ -231,10 +222,7 @@ def _redacted(value: Any, words: Words) -> Any:
 
 
 def _without(record: dict[str, Any], words: Words, ranges: Sequence[Range]) -> dict[str, Any]:
-    """A record whose offsets fit the redacted text; words for the cloud and citations go.
-
-    It says where the text was redacted.
-    """
+    """A record whose offsets fit the redacted text, which it says where; citations go."""
     kept = {name: value for name, value in record.items() if name not in ("citations", "not_asked")}
     if seams := record.get("seams"):
         kept["seams"] = [[_moved(at, ranges), *rest] for at, *rest in seams]
@@ -299,8 +287,3 @@ def _words(text: str) -> list[tuple[str, Range]]:
 
 def _runs(words: Sequence[str]) -> Iterator[int]:
     return (hash(tuple(words[at : at + RUN])) for at in range(len(words) - RUN + 1))
-
-
-def _identifies(word: str) -> bool:
-    """Whether a word is likely to stand for one thing: a code, a number, a date."""
-    return len(word) > 1 and any(character.isdigit() for character in word)

@@ -16,11 +16,21 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
-from sqlalchemy import ColumnElement, Select, column, not_, select, table, text
+from sqlalchemy import Select, column, not_, select, table, text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.cancellation import to_the_end
-from app.documents.hits import EVERYTHING, DocumentHit, Scope, hit_of
+from app.documents.hits import (
+    APART,
+    EVERYTHING,
+    DocumentHit,
+    Scope,
+    hit_of,
+    paragraph_at,
+    text_of,
+    title_of,
+    whole_end,
+)
 from app.documents.index import DocumentIndex
 from app.documents.jobs import RunJob
 from app.documents.spelling import respelled
@@ -28,32 +38,29 @@ from app.documents.summaries import Summaries, subject
 from app.documents.tables.answer import answer
 from app.documents.tables.question import sums_up
 from app.documents.tables.records import Shelf
-from app.documents.texts import APART, paragraph_at, text_of, title_of, whole_end
 from app.storage.tables import Chunk, Document
 from dragon.errors import InvalidRequestError
 from dragon.retrieval.chunking import PAGE_BREAK
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.find import (
     CANDIDATES,
+    REACH,
+    SENTENCES,
+    TO_READ,
+    TO_WRITE_FROM,
+    Length,
     LineReader,
     Thread,
+    around,
     distinct,
     embedded,
+    heading,
     ranked,
     to_read,
 )
 from dragon.retrieval.judge import TextJudge
 from dragon.retrieval.lexical import coverage, fused, match_expression, words
 from dragon.retrieval.names import spellings
-from dragon.retrieval.passages import (
-    REACH,
-    SENTENCES,
-    TO_READ,
-    TO_WRITE_FROM,
-    Length,
-    around,
-    heading,
-)
 from dragon.retrieval.query_parsing import Query
 from dragon.retrieval.relevance import HIGHEST
 
@@ -91,7 +98,7 @@ class Finder:
         With `relevant` only those likely to answer, or what a table answers. Raises
         InvalidRequestError if the scope names an unknown document or collection.
         """
-        query = await to_the_end(self._respelled(query))
+        query = await to_the_end(respelled(self.sessions, query))
         asked, best = await self._nearest(query, k, scope)
         if not relevant:
             return best[:k]
@@ -103,30 +110,23 @@ class Finder:
         return await asyncio.to_thread(_in_paragraphs, found[:k], self.tables.files)
 
     async def passages(self, query: str, k: int, scope: Scope = EVERYTHING) -> list[DocumentHit]:
-        """At most k passages that answer a query, best first; `context` is their heading.
-
-        What a table answers, or a summary, comes before them. Raises InvalidRequestError as
-        `search` does.
-        """
-        query = await to_the_end(self._respelled(query))
+        """At most k passages that answer, under `context`; a summary or table's answer is first."""
+        query = await to_the_end(respelled(self.sessions, query))
         asked, best = await self._nearest(query, SENTENCES * k, scope)
         computed = await self._computed(query, best, scope) or []
         hits = (await self._judged(asked, best, scope))[: SENTENCES * k]
-        near = await to_the_end(self.near(hits))
-        cut = await asyncio.to_thread(self._cut, hits, near, k, TO_WRITE_FROM, self._texts())
+        near, texts = await to_the_end(self.near(hits)), cache(partial(text_of, self.tables.files))
+        cut = await asyncio.to_thread(_cut, hits, near, k, TO_WRITE_FROM, texts)
         return [*(replace(hit, context="") for hit in computed), *cut][:k]
 
     async def closest(self, query: str, k: int, scope: Scope = EVERYTHING) -> list[DocumentHit]:
-        """At most k paragraphs, or parts of them, and rows that come nearest, whether they answer.
-
-        Raises InvalidRequestError as `search` does.
-        """
+        """At most k paragraphs, or parts of them, and rows that come nearest, answer or not."""
         hits = await self.search(query, SENTENCES * k, scope, relevant=False)
-        near, texts = await to_the_end(self.near(hits)), self._texts()
+        near, texts = await to_the_end(self.near(hits)), cache(partial(text_of, self.tables.files))
 
         def paragraphs() -> list[DocumentHit]:
             own = {hit.id: _together(hit, near[hit.id], texts(hit.document)) for hit in hits}
-            return self._cut(hits, own, k, TO_READ, texts)
+            return _cut(hits, own, k, TO_READ, texts)
 
         return await asyncio.to_thread(paragraphs)
 
@@ -179,43 +179,6 @@ class Finder:
                 ]
         return near
 
-    def _texts(self) -> Callable[[str], str]:
-        """Reads the texts of documents by their ids, each once."""
-        return cache(partial(text_of, self.tables.files))
-
-    @staticmethod
-    def _cut(
-        hits: Sequence[DocumentHit],
-        near: dict[int, Sequence[DocumentHit]],
-        k: int,
-        length: Length,
-        text_by: Callable[[str], str],
-    ) -> list[DocumentHit]:
-        passages = []
-        for hit, sentences in around(hits, near, k, length):
-            text = text_by(hit.document)
-            start, end = sentences[0].start, sentences[-1].end
-            # While it is being read, a document has its sentences, and no text yet.
-            joined = " ".join(sentence.text for sentence in sentences)
-            if passage := text[start:end].replace(PAGE_BREAK, "\n") or joined:
-                passages.append(
-                    replace(
-                        hit,
-                        text=passage,
-                        context=heading(sentences[0], near[hit.id]),
-                        page=sentences[0].page,
-                        confidence=sentences[0].confidence,
-                        start=start,
-                        end=end,
-                        sentences=tuple(sentence.text for sentence in sentences),
-                    )
-                )
-        return passages
-
-    async def _respelled(self, query: str) -> str:
-        async with self.sessions() as session:
-            return await respelled(session, query)
-
     async def _nearest(self, query: str, k: int, scope: Scope) -> tuple[Query, list[DocumentHit]]:
         """The query, and scored sentences, best first, near-duplicates removed."""
         asked = await self.run_urgent(lambda: Query.of(query, self.embedder))
@@ -243,21 +206,14 @@ class Finder:
     async def _computed(
         self, query: str, best: Sequence[DocumentHit], scope: Scope
     ) -> list[DocumentHit] | None:
-        """What is computed for a question as it was asked, or else as it stands alone."""
+        """A summary or what a table answers, for a question as it was asked or standing alone."""
         asked = [scope.follows.asked] if scope.follows is not None else []
         for each in dict.fromkeys((*asked, query)):
-            if (found := await self._computed_as(each, best, scope)) is not None:
-                return found
+            if (wanted := subject(each)) is not None:
+                return await to_the_end(self.summaries.of(each, wanted, best, scope))
+            if (known := await asyncio.to_thread(self._from_tables, each, best)) is not None:
+                return [known]
         return None
-
-    async def _computed_as(
-        self, query: str, best: Sequence[DocumentHit], scope: Scope
-    ) -> list[DocumentHit] | None:
-        """A summary where one is asked for, or what a table answers; None where neither is."""
-        if (wanted := subject(query)) is not None:
-            return await to_the_end(self.summaries.of(query, wanted, best, scope))
-        known = await asyncio.to_thread(self._from_tables, query, best)
-        return [known] if known else None
 
     def _from_tables(self, query: str, best: Sequence[DocumentHit]) -> DocumentHit | None:
         """What the first of the nearest tables answers."""
@@ -268,15 +224,7 @@ class Finder:
             tabled += bool(tables)
             for each in tables:
                 if found := answer(query, each, hit.title):
-                    return replace(
-                        hit,
-                        text=found.text,
-                        score=1.0,
-                        relevance=HIGHEST,
-                        start=found.start,
-                        end=found.end,
-                        query=found.query,
-                    )
+                    return replace(hit, **vars(found), score=1.0, relevance=HIGHEST)
         return None
 
     async def _candidates(self, query: Query, wanted: int, scope: Scope) -> list[DocumentHit]:
@@ -357,6 +305,28 @@ def _numbers(title: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d{1,9}", title)]
 
 
+def _cut(
+    hits: Sequence[DocumentHit],
+    near: dict[int, Sequence[DocumentHit]],
+    k: int,
+    length: Length,
+    text_by: Callable[[str], str],
+) -> list[DocumentHit]:
+    passages = []
+    for hit, sentences in around(hits, near, k, length):
+        text = text_by(hit.document)
+        start, end = sentences[0].start, sentences[-1].end
+        # While it is being read, a document has its sentences, and no text yet.
+        joined = " ".join(sentence.text for sentence in sentences)
+        if passage := text[start:end].replace(PAGE_BREAK, "\n") or joined:
+            first = sentences[0]
+            whole = replace(hit, text=passage, context=heading(first, near[hit.id]))
+            whole = replace(whole, page=first.page, confidence=first.confidence)
+            texts = tuple(sentence.text for sentence in sentences)
+            passages.append(replace(whole, start=start, end=end, sentences=texts))
+    return passages
+
+
 def _in_paragraphs(hits: Sequence[DocumentHit], files: Path) -> list[DocumentHit]:
     """Sentences with what stands around them; a row of a table stands alone.
 
@@ -368,17 +338,15 @@ def _in_paragraphs(hits: Sequence[DocumentHit], files: Path) -> list[DocumentHit
     found = list[DocumentHit]()
     for hit in hits:
         text = texts.get(hit.document, "")
-        if text and any(_overlap(hit, other) for other in found):
+        if text and any(
+            hit.document == other.document and hit.start < other.end and other.start < hit.end
+            for other in found
+        ):
             continue
         if text and (end := whole_end(text, hit.start, hit.end)) > hit.end:
             hit = replace(hit, text=text[hit.start : end], end=end)
         found.append(replace(hit, around=paragraph_at(text, hit.start, hit.end)))
     return found
-
-
-def _overlap(one: DocumentHit, other: DocumentHit) -> bool:
-    same = one.document == other.document
-    return same and one.start < other.end and other.start < one.end
 
 
 def _together(hit: DocumentHit, near: Sequence[DocumentHit], text: str) -> Sequence[DocumentHit]:
@@ -397,12 +365,13 @@ def _together(hit: DocumentHit, near: Sequence[DocumentHit], text: str) -> Seque
 
 async def _chunks_within(session: AsyncSession, scope: Scope) -> list[int] | None:
     """The chunks whose vectors may be found; None: all. Raises InvalidRequestError."""
-    for document in scope.documents or ():
-        there = Document.id == document
-        await _require(session, there, f"There is no file '{document}'.", "documents")
-    for name in scope.collections or ():
-        there = Document.collection == name
-        await _require(session, there, f"There is no collection '{name}'.", "collections")
+    for what, param, given, of in (
+        ("file", "documents", scope.documents, Document.id),
+        ("collection", "collections", scope.collections, Document.collection),
+    ):
+        for name in given or ():
+            if await session.scalar(select(Document.id).where(of == name).limit(1)) is None:
+                raise InvalidRequestError(f"There is no {what} '{name}'.", param=param)
     if not scope.limited:
         return None
     return list(await session.scalars(_chunks_of(scope.within(select(Document.id)))))
@@ -410,13 +379,6 @@ async def _chunks_within(session: AsyncSession, scope: Scope) -> list[int] | Non
 
 def _chunks_of(documents: Select[str]) -> Select[int]:
     return select(Chunk.id).where(Chunk.document_id.in_(documents))
-
-
-async def _require(
-    session: AsyncSession, there: ColumnElement[bool], otherwise: str, param: str
-) -> None:
-    if await session.scalar(select(Document.id).where(there).limit(1)) is None:
-        raise InvalidRequestError(otherwise, param=param)
 
 
 async def _worded(session: AsyncSession, query: str, k: int, scope: Scope) -> list[int]:

@@ -12,13 +12,11 @@ from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.documents.adding import SEARCHED, Adding
-from app.documents.embedding import Embedding
-from app.documents.erasure import DerivedStore, Erasure, blank_passages
-from app.documents.expiry import Expiry
+from app.documents.erasure import DerivedStore, Erasure, Expiry, blank_passages
 from app.documents.folders.folders import Folders
 from app.documents.folders.keeping import CANCELLED, Keeping
 from app.documents.hits import EVERYTHING, Scope
-from app.documents.index import DocumentIndex
+from app.documents.index import DocumentIndex, Embedding
 from app.documents.ingestion import Ingestion
 from app.documents.jobs import RunJob, in_thread
 from app.documents.progress import Progress, final
@@ -48,7 +46,8 @@ class DocumentStore:
     """Files under `data_dir`, rows in SQLite, vectors in FAISS and `kv`, derived from the rows.
 
     Use between `start` and `close`. For questions embedder and judge run by `run_urgent`, for
-    ingestion the embedder runs by `run_idle`.
+    ingestion the embedder runs by `run_idle`. What takes an id raises NotFoundError, and where it
+    changes something NotYoursError for a document that is only shared.
     """
 
     def __init__(
@@ -74,6 +73,7 @@ class DocumentStore:
         self._erasure = Erasure(
             self._files, self._index, kv, tables, self.purge, sessions, self._changing
         )
+        self.settled = self._erasure.settled
         summaries = Summaries(sessions, self._index, self._files)
         finder = Finder(sessions, self._index, tables, summaries, embedder, judge, run_urgent)
         self.search, self.said = finder.search, finder.said
@@ -93,28 +93,22 @@ class DocumentStore:
         self.folders = Folders(data_dir, sessions, keeping)
 
     async def start(self, watch: Iterable[Path] = ()) -> None:
-        """Remove leftovers of a crash, reconcile the index with the rows, resume ingestion.
-
-        The folders `watch` are followed, beside those that are known.
-        """
+        """Remove leftovers of a crash, reconcile the index, resume ingestion, follow folders."""
         with everyone():
-            await self._start(watch)
-
-    async def _start(self, watch: Iterable[Path]) -> None:
-        for directory in (self._files, self._incoming):
-            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        await asyncio.to_thread(synchronise, self._files.parent)
-        await self.purge.now()
-        oldest_first = list(reversed(await self.list()))
-        known = {document.id for document in oldest_first}
-        await asyncio.to_thread(self._clear_leftovers, known)
-        lacking = await self._index.start(self._sessions)
-        self._kv.restrict(known)
-        for document in oldest_first:
-            if document.status == Status.UPLOADED or document.id in lacking:
-                self._ingestion.submit(document)
-        self._expiry.start()
-        await self.folders.start(watch)
+            for directory in (self._files, self._incoming):
+                directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            await asyncio.to_thread(synchronise, self._files.parent)
+            await self.purge.now()
+            oldest_first = list(reversed(await self.list()))
+            known = {document.id for document in oldest_first}
+            await asyncio.to_thread(self._clear_leftovers, known)
+            lacking = await self._index.start(self._sessions)
+            self._kv.restrict(known)
+            for document in oldest_first:
+                if document.status == Status.UPLOADED or document.id in lacking:
+                    self._ingestion.submit(document)
+            self._expiry.start()
+            await self.folders.start(watch)
 
     async def close(self) -> None:
         """Stop ingestion; unfinished documents are resumed at the next start."""
@@ -122,10 +116,6 @@ class DocumentStore:
         await self._expiry.close()
         await self._ingestion.close()
         await self._erasure.close()
-
-    async def settled(self) -> None:
-        """Return once nothing is left of what was deleted."""
-        await self._erasure.settled()
 
     def _clear_leftovers(self, known: set[str]) -> None:
         for path in self._incoming.iterdir():
@@ -156,7 +146,7 @@ class DocumentStore:
             return await session.scalar(scope.within(waiting)) or 0
 
     async def get(self, document_id: str) -> Document:
-        """One document. Raises NotFoundError."""
+        """One document."""
         async with self._sessions() as session:
             document = await session.get(Document, document_id)
         if document is None:
@@ -166,17 +156,13 @@ class DocumentStore:
         return document
 
     async def own(self, document_id: str) -> Document:
-        """One that may be changed. Raises NotFoundError, and NotYoursError if it is only shared."""
+        """One that may be changed."""
         document = await self.get(document_id)
         require_own(document)
         return document
 
     async def share(self, document_id: str, *, shared: bool) -> Document:
-        """Let all others read a document from now on, or nobody else; returns the document.
-
-        Where it is no longer shared, its passages vanish from others' answers, whose text stays.
-        Raises NotFoundError, NotYoursError.
-        """
+        """Let all others read a document, or none: then its passages vanish from their answers."""
         await self.own(document_id)
         of_document = Chunk.document_id == document_id
         async with self._changing:
@@ -205,7 +191,7 @@ class DocumentStore:
             await session.execute(chosen.values(collection=collection))
 
     async def content(self, document_id: str) -> BinaryIO:
-        """The uploaded file, open for reading. Raises NotFoundError."""
+        """The uploaded file, open for reading."""
         await self.get(document_id)
         path = self._files / document_id / "original"
         try:
@@ -218,10 +204,7 @@ class DocumentStore:
             raise NotFoundError(message) from None
 
     async def text(self, document_id: str) -> tuple[Document, str]:
-        """A document and its parsed text, pages separated by form feeds.
-
-        Raises NotFoundError, and DocumentError if it is not parsed yet or could not be.
-        """
+        """A document and its text, as it was parsed. Raises DocumentError where it was not."""
         document = await self.get(document_id)
         try:
             return document, await self._text(document)
@@ -242,18 +225,14 @@ class DocumentStore:
         return (await asyncio.to_thread(path.read_bytes)).decode()
 
     async def watch(self, document_id: str) -> AsyncIterator[Progress]:
-        """Progress of ingestion; the last event has a status other than `uploaded`.
-
-        A document already ingested yields only that event. The stream ends without one if the
-        document is deleted or the store closes meanwhile. Raises NotFoundError.
-        """
+        """Progress of ingestion to its end; it ends early if the document or the store goes."""
         # Checked before the row: once it is None, the row is final.
         progress = self._ingestion.watch(document_id)
         document = await self.get(document_id)
         return progress or final(document)
 
     async def cancel(self, document_id: str) -> Document:
-        """Stop a document's ingestion. Raises NotFoundError, NotYoursError."""
+        """Stop a document's ingestion."""
         async with self._changing:
             await self.own(document_id)
             await self._ingestion.cancel(document_id)
@@ -262,10 +241,7 @@ class DocumentStore:
             return await self.get(document_id)
 
     async def retry(self, document_id: str) -> Document:
-        """Restart ingestion of a document that failed or was cancelled.
-
-        Raises NotFoundError, NotYoursError.
-        """
+        """Restart ingestion of a document that failed or was cancelled."""
         async with self._changing:
             document = await self.own(document_id)
             if document.status == Status.ERROR:
@@ -277,10 +253,7 @@ class DocumentStore:
             return document
 
     async def delete(self, document_id: str) -> None:
-        """Remove row, chunks, vectors, KV and files, on disk too.
-
-        Raises NotFoundError, NotYoursError.
-        """
+        """Remove row, chunks, vectors, KV and files, on disk too."""
         async with self._changing:
             await self.own(document_id)
             await self._ingestion.cancel(document_id)
@@ -289,10 +262,7 @@ class DocumentStore:
             await self._erasure.rest(chunks)
 
     async def redaction(self, document_id: str) -> Redaction:
-        """A document's words in what is stored, to be redacted.
-
-        Raises NotFoundError, NotYoursError.
-        """
+        """A document's words in what is stored, to be redacted."""
         await self.own(document_id)
         try:
             _, text = await self.text(document_id)

@@ -18,9 +18,8 @@ import numpy as np
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from app.documents.hits import DocumentHit, Scope, hit_of
+from app.documents.hits import DocumentHit, Scope, hit_of, text_of
 from app.documents.index import DocumentIndex
-from app.documents.texts import text_of
 from app.storage.tables import Chunk, Document, Status, upload_order
 from dragon.retrieval.index import Vectors
 from dragon.retrieval.lexical import content_words, stem, words
@@ -88,6 +87,11 @@ def named(subject: frozenset[str], name: str) -> int:
 
 def central(text: str, places: Sequence[Place]) -> list[Place]:
     """The sentences that sum up a text, in order, from its longest sections."""
+
+    def stated(place: Place) -> float:
+        """What its numbers and names are worth, as a cosine."""
+        return _WORTH * min(_FACTS, len(_FACT.findall(text[place.start : place.end])))
+
     places = [each for each in places if len(text[each.start : each.end].split()) >= _WORDS]
     chosen: list[Place] = []
     room = _CHARACTERS
@@ -95,16 +99,11 @@ def central(text: str, places: Sequence[Place]) -> list[Place]:
     for section in longest_first:
         mean = np.mean([each.vector for each in section], axis=0)
         mean /= np.linalg.norm(mean)
-        best = max(section, key=lambda each: float(each.vector @ mean) + _stated(text, each))
+        best = max(section, key=lambda each: float(each.vector @ mean) + stated(each))
         if len(chosen) < _MOST and best.end - best.start <= room:
             chosen.append(best)
             room -= best.end - best.start
     return sorted(chosen, key=lambda each: each.start)
-
-
-def _stated(text: str, place: Place) -> float:
-    """What the numbers and names of a sentence are worth, as a cosine."""
-    return _WORTH * min(_FACTS, len(_FACT.findall(text[place.start : place.end])))
 
 
 def _sections(text: str, places: Sequence[Place]) -> list[Sequence[Place]]:
@@ -131,10 +130,7 @@ class Summaries:
     async def of(
         self, query: str, subject: frozenset[str], best: Sequence[DocumentHit], scope: Scope
     ) -> list[DocumentHit]:
-        """One hit, whose text is the summary of the document that is meant; none if none is.
-
-        `best` are the passages nearest to the query.
-        """
+        """One hit: the summary of the document meant, if any; `best` are the nearest passages."""
         async with self.sessions() as session:
             processed = select(Document).where(Document.status == Status.PROCESSED)
             newest = processed.order_by(upload_order.desc()).limit(_NAMES)

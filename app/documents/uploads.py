@@ -63,19 +63,14 @@ class Incoming:
         return self._digest.hexdigest()
 
     async def write(self, data: bytes) -> None:
-        """Append data. Raises, writing nothing, DocumentTooLargeError over the limit, and
-        StorageError where the disk has no room for it.
-        """
+        """Append data; without room for it, DocumentTooLargeError or StorageError is raised."""
         if self.size + len(data) > MAX_BYTES:
             raise DocumentTooLargeError(_TOO_LARGE, param="file")
         require_room(self.path.parent, len(data))
         self.size += len(data)
-        with _storing():
-            await asyncio.to_thread(self._append, data)
-
-    def _append(self, data: bytes) -> None:
-        self._file.write(data)
         self._digest.update(data)
+        with _storing():
+            await asyncio.to_thread(self._file.write, data)
 
     async def close(self) -> None:
         """Close the file once it is on the disk."""
@@ -88,10 +83,7 @@ class Incoming:
         self._file.close()
 
     def move(self, directory: Path) -> None:
-        """Move the file into a document's directory as its original, on the disk, too. Blocks.
-
-        The directory is marked as `ARRIVING` until `arrived` is called.
-        """
+        """Move the file to a document's directory, marked `ARRIVING` until `arrived`. Blocks."""
         directory.mkdir(exist_ok=True, mode=0o700)
         (directory / ARRIVING).touch()
         for old in ("text", DELETING):
@@ -112,13 +104,8 @@ def _storing() -> Iterator[None]:
         yield
     except OSError as error:
         why = error.strerror or "?"
-        raise StorageError(
-            localizable(
-                "file.unstored",
-                "The device could not store the file: {why}. Send it again.",
-                why=why,
-            )
-        ) from error
+        unstored = "The device could not store the file: {why}. Send it again."
+        raise StorageError(localizable("file.unstored", unstored, why=why)) from error
 
 
 def identity(name: str, collection: str, sha256: str, owner: str) -> str:
@@ -143,18 +130,13 @@ def clean_collection(name: str) -> str:
     """A collection's name; empty is the default one. Raises InvalidRequestError."""
     clean = name.strip()
     if not clean.isprintable() or len(name) > MAX_COLLECTION_CHARACTERS:
-        raise InvalidRequestError(
-            localizable(
-                "collection.name",
-                "A collection's name is at most {count} printable characters.",
-                count=MAX_COLLECTION_CHARACTERS,
-            ),
-            param="collection",
-        )
+        long = "A collection's name is at most {count} printable characters."
+        message = localizable("collection.name", long, count=MAX_COLLECTION_CHARACTERS)
+        raise InvalidRequestError(message, param="collection")
     return clean
 
 
-class Form:
+class Upload:
     """A multipart/form-data body with one file in the part `file` and small text fields.
 
     `filename` and `fields` are complete only after `receive`.
@@ -165,9 +147,7 @@ class Form:
         self.filename: str | None = None
         self.fields: dict[str, str] = {}
         self._parts = 0
-        self._header = b""
-        self._value = b""
-        self._disposition = b""
+        self._header = self._value = self._disposition = b""
         self._field: str | None = None
         self._in_file = False
         self._pieces: list[bytes] = []
@@ -177,24 +157,19 @@ class Form:
     async def receive(self, into: Incoming) -> None:
         """Read the body and write the file's bytes to `into`, one piece in memory at a time.
 
-        Raises InvalidRequestError unless the body is complete and as described above,
-        DocumentTooLargeError as soon as the file is over the limit, and StorageError once the
-        disk has no room for it.
+        Raises InvalidRequestError unless the body is complete and as described above, and as
+        `Incoming.write` does.
         """
         body = self._request.stream()
+        length = self._request.headers.get("content-length", "")
         try:
-            self._refuse_by_length()
+            if length.isdecimal() and int(length) > MAX_BYTES + _MAX_PARTS * _MAX_FIELD_BYTES:
+                raise DocumentTooLargeError(_TOO_LARGE, param="file")
             await self._read(body, into)
         except (InvalidRequestError, StorageError):
             await _drain(body)
             raise
         await into.close()
-
-    def _refuse_by_length(self) -> None:
-        length = self._request.headers.get("content-length", "")
-        allowance = MAX_BYTES + _MAX_PARTS * _MAX_FIELD_BYTES
-        if length.isdecimal() and int(length) > allowance:
-            raise DocumentTooLargeError(_TOO_LARGE, param="file")
 
     async def _read(self, body: AsyncIterator[bytes], into: Incoming) -> None:
         try:

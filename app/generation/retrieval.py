@@ -33,10 +33,10 @@ from dragon.retrieval.prompt_rows import (
     first_number,
     nothing_found,
     quotes_of,
+    rescoring,
 )
 from dragon.retrieval.query_parsing import asks_nothing
 from dragon.retrieval.relevance import Hit
-from dragon.retrieval.rescoring import rescoring
 from dragon.sampling.role import Role
 
 CLOSEST = 3

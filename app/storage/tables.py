@@ -77,7 +77,7 @@ class Document(Shareable, Base):
     vector, too. If it `replaces`, others of its name and collection are then deleted; until then
     none of it is found. It is deleted at `expires_at` (Unix seconds, like all times) and, unless it
     was uploaded `by_hand`, once no watched file has it any more. `properties` is the file's own
-    metadata (`parsing.Properties`).
+    metadata (`readers.common.Properties`).
     """
 
     __tablename__ = "documents"
@@ -87,7 +87,7 @@ class Document(Shareable, Base):
     filename: Mapped[str]
     purpose: Mapped[str]
     collection: Mapped[str] = mapped_column(index=True, server_default="")
-    kind: Mapped[str]  # a value of app.documents.readers.sniff.Kind, or ""
+    kind: Mapped[str]  # a value of app.documents.readers.sniff.FileKind, or ""
     bytes: Mapped[int]
     created_at: Mapped[int] = mapped_column(index=True)
     status: Mapped[str] = mapped_column(index=True)  # a value of Status

@@ -27,7 +27,7 @@ from typing import Any
 import httpx
 import numpy as np
 
-from app.documents.progress import Stage
+from app.documents.progress import Phase
 from app.storage.tables import Status
 from bench.experiments import document_ingestion, document_scale
 from bench.experiments.document_scale import sentence
@@ -39,11 +39,11 @@ from harness.services import Service
 _HEALTH_PAUSE_S = 0.02
 # The activity under way, by the stage reported last.
 _WORK = {
-    Stage.STORED: "read",
-    Stage.PARSED: "cut up",
-    Stage.CHUNKED: "cut up",
-    Stage.EMBEDDED: "embedded",
-    Stage.INDEXED: "embedded",
+    Phase.STORED: "read",
+    Phase.PARSED: "cut up",
+    Phase.CHUNKED: "cut up",
+    Phase.EMBEDDED: "embedded",
+    Phase.INDEXED: "embedded",
 }
 
 
@@ -61,7 +61,7 @@ class Watch:
     def __init__(self, service: Service, file_id: str) -> None:
         self._service = service
         self._file_id = file_id
-        self.work = _WORK[Stage.STORED]
+        self.work = _WORK[Phase.STORED]
         self.last: dict[str, Any] = {}
         self.ended = threading.Event()
         threading.Thread(target=self._run, daemon=True).start()
@@ -75,7 +75,7 @@ class Watch:
             for line in response.iter_lines():
                 if line.startswith("data: "):
                     self.last = json.loads(line.removeprefix("data: "))
-                    self.work = _WORK[Stage(self.last["stage"])]
+                    self.work = _WORK[Phase(self.last["stage"])]
         self.ended.set()
 
 

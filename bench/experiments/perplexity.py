@@ -38,8 +38,8 @@ from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Tokenizer
 from dragon.inference.weighting import Rescoring
 from dragon.retrieval.embedder import Embedder, TextEmbedder
+from dragon.retrieval.prompt_rows import rescoring
 from dragon.retrieval.relevance import SLOPE, relevance
-from dragon.retrieval.rescoring import rescoring
 from harness.models import SMALL_MODEL
 
 PASSAGE_TOKENS = 64

@@ -81,11 +81,7 @@ def embedded_text(text: str, context: str) -> str:
 
 
 def sentences(pages: Sequence[str], most: int = MOST_BYTES) -> list[ChunkSentence]:
-    """The sentences and lines of every chunk, with the guarantees of `chunks`.
-
-    A small model quotes a short row exactly and a long one badly, while the embedder can tell which
-    sentence answers: so retrieval selects sentences, and the mixture weighs them.
-    """
+    """The sentences and lines of every chunk, with the guarantees of `chunks`."""
     return list(each_sentence(pages, most))
 
 
@@ -94,8 +90,8 @@ def each_sentence(
 ) -> Iterator[ChunkSentence]:
     """`sentences`, lazily. `alone`: lines are rows of a table, and none is another's context.
 
-    A heading is yielded only if nothing stands under it, or if it has no markup and may not be a
-    heading. An item's number belongs to no sentence.
+    A heading is yielded if nothing stands under it, or if it has no markup and may be none. An
+    item's number belongs to no sentence.
     """
     heading: ChunkSentence | None = None
     bare = False  # whether nothing stands under the heading yet
@@ -118,7 +114,8 @@ def each_sentence(
         start = begin + (number.end() if number else 0)
         for each in _pieces(whole, _SENTENCES, start, begin + len(line.text)):
             under = "" if alone else first or opening
-            yield replace(each, context=": ".join(filter(None, (_title(heading), under))))
+            title = "" if heading is None else heading.text.lstrip("#").strip()
+            yield replace(each, context=": ".join(filter(None, (title, under))))
             first = first or each.text
         opening = opening or first
     if heading is not None and bare:
@@ -172,11 +169,6 @@ def _level(heading: ChunkSentence) -> int:
     return len(heading.text) - len(heading.text.lstrip("#")) or _LEVEL_OF_CAPITALS
 
 
-def _title(heading: ChunkSentence | None) -> str:
-    """A heading's words."""
-    return "" if heading is None else heading.text.lstrip("#").strip()
-
-
 def chunks(pages: Sequence[str], most: int = MOST_BYTES) -> Iterator[TextChunk]:
     """Split pages into chunks of at most `most` bytes, none of which crosses a page.
 
@@ -205,25 +197,14 @@ def _skip_space(text: str, position: int) -> int:
 def _chunk_end(page: str, start: int, most: int) -> int:
     """The end of the chunk that begins at `start`: the strongest break within the limit."""
     window = page[start : start + most + _LOOK_AHEAD]
-    reach = _fitting(window[:most], most)
+    reach = len(window[:most].encode(errors="replace")[:most].decode(errors="ignore"))
     if start + reach == len(page):
         return start + reach
-    return start + _strongest_break(window, reach)
-
-
-def _fitting(text: str, most: int) -> int:
-    """How many of a text's first characters fit in `most` bytes."""
-    if text.isascii():
-        return len(text)
-    return len(text.encode(errors="replace")[:most].decode(errors="ignore"))
-
-
-def _strongest_break(window: str, reach: int) -> int:
     least = reach * _MINIMUM_FILL
     for pattern in _BREAKS:
         ends = [match.end() for match in pattern.finditer(window)]
         # Trailing white space is stripped, so it may lie beyond reach.
         ends = [end for end in ends if least <= len(window[:end].rstrip()) <= reach]
         if ends:
-            return ends[-1]
-    return reach  # the word is longer than the limit
+            return start + ends[-1]
+    return start + reach  # the word is longer than the limit

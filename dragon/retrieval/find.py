@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from dragon.retrieval.chunking import embedded_text
 from dragon.retrieval.embedder import TextEmbedder
@@ -18,7 +18,6 @@ from dragon.retrieval.index import Vectors
 from dragon.retrieval.judge import Line, TextJudge
 from dragon.retrieval.lexical import coverage, words
 from dragon.retrieval.names import meeting, names
-from dragon.retrieval.passages import Length, around, heading
 from dragon.retrieval.relevance import (
     AFTER,
     BESIDE,
@@ -31,6 +30,14 @@ from dragon.retrieval.relevance import (
     score,
 )
 
+
+class Length(NamedTuple):
+    """Bytes of a passage: it grows until it has `least`, and never beyond `most`."""
+
+    least: int
+    most: int
+
+
 CANDIDATES = 32
 """The least number of candidates from each ranking, dense and BM25."""
 
@@ -39,6 +46,18 @@ READ = 10
 
 TO_JUDGE = Length(280, 480)
 """Bytes that the judge reads at once: a few lines."""
+
+TO_WRITE_FROM = Length(800, 1200)
+"""200 to 300 tokens of English, for a model that writes."""
+
+TO_READ = Length(400, 600)
+"""A few sentences, for a person who checks whether they help."""
+
+REACH = 48
+"""How many sentences before and after a hit may be part of its passage."""
+
+SENTENCES = 4
+"""How many hits to consider per passage: one may contain several."""
 
 FAR = 5.0
 """How many nats below the judge's best a line may be and still turn out to be the best."""
@@ -87,11 +106,7 @@ def embedded(hits: Sequence[H], embedder: TextEmbedder) -> list[H]:
 
 @dataclass(frozen=True)
 class JudgedLine(Generic[H]):
-    """A line that was judged for a question.
-
-    `logit` is the judge's, `shared` the share of the question's words in the line, and `cosine`
-    that of their embeddings.
-    """
+    """A line with the judge's logit, the share of the question's words in it, and the cosine."""
 
     line: H
     logit: float
@@ -106,11 +121,7 @@ class JudgedLine(Generic[H]):
 
 @dataclass(frozen=True)
 class Thread:
-    """Where a conversation is.
-
-    `asked` is its question as it was asked, which may depend on what was said; `beside` are the ids
-    of the lines next to those its last reply was written from.
-    """
+    """A chat's question as it was `asked`, and ids of lines `beside` those of its last reply."""
 
     asked: str
     beside: Collection[int]
@@ -242,29 +253,75 @@ def _seen(hit: Hit) -> str:
 
 def distinct(passages: Iterable[H]) -> list[H]:
     """The passages in order, without near-duplicates of earlier ones."""
-    kept: list[tuple[H, _Words]] = []
+    kept: list[tuple[H, tuple[set[str], set[str]]]] = []
     for passage in passages:
-        own = _Words(passage.text)
-        if not any(own.alike(other) for _, other in kept):
+        own = set(words(passage.text)), set(_PLAIN.findall(passage.text))
+        if not any(_alike(*own, *other) for _, other in kept):
             kept.append((passage, own))
     return [passage for passage, _ in kept]
 
 
-class _Words:
-    """The words of a text: in order, as a set, and the lower-case ASCII ones."""
+def _alike(one: set[str], plain: set[str], other: set[str], also_plain: set[str]) -> bool:
+    """Whether texts of these words, of which some are `plain`, differ in few and plain ones alone.
 
-    def __init__(self, text: str) -> None:
-        self._ordered = words(text)
-        self._all = set(self._ordered)
-        self._plain = set(_PLAIN.findall(text))
+    Texts that differ in a number, a code or a name are distinct, however similar otherwise.
+    """
+    shared = len(one & other) >= _SHARED * len(one | other)
+    return shared and one ^ other <= plain | also_plain
 
-    def alike(self, other: _Words) -> bool:
-        """Whether the texts are equal but for punctuation, case and a few lower-case words.
 
-        Texts that differ in a number, a code or a name are distinct, however similar otherwise.
-        """
-        if self._ordered == other._ordered:
-            return True
-        if len(self._all & other._all) < _SHARED * len(self._all | other._all):
-            return False
-        return self._all ^ other._all <= self._plain | other._plain
+# Passages of several sentences around those that a search found.
+
+
+def around(
+    hits: Sequence[H], near: Mapping[int, Sequence[H]], most: int, length: Length = TO_WRITE_FROM
+) -> list[tuple[H, list[H]]]:
+    """At most `most` passages, best first: each hit with the sentences around it.
+
+    `near` are the neighbours of each hit by its id, itself among them, with ids in the order of
+    their document. A hit in an earlier passage is part of that one, and no sentence is in two.
+    """
+    taken: set[int] = set()
+    passages: list[tuple[H, list[H]]] = []
+    for hit in hits:
+        if hit.id in taken or len(passages) == most:
+            continue
+        if grown := _grown(hit.id, near.get(hit.id, ()), taken, length):
+            taken.update(sentence.id for sentence in grown)
+            passages.append((hit, grown))
+    return passages
+
+
+def heading(sentence: Hit, near: Sequence[Hit]) -> str:
+    """The heading of a sentence: its context without the part that is a sentence `near` it."""
+    context = sentence.context
+    for other in near:
+        if context == other.text:
+            return ""
+        if context.endswith(f": {other.text}"):
+            return context.removesuffix(f": {other.text}")
+    return context
+
+
+def _grown(hit: int, near: Sequence[H], taken: Collection[int], length: Length) -> list[H]:
+    """A sentence with those after and before it in turn; none if it no longer exists."""
+    at = next((place for place, sentence in enumerate(near) if sentence.id == hit), None)
+    if at is None:
+        return []
+    first, end, size = at, at + 1, _bytes(near[at])
+    open_ = {1, -1}  # the directions in which it may still grow
+    while size < length.least and open_:
+        for direction in (1, -1):
+            place = end if direction == 1 else first - 1
+            if direction not in open_ or size >= length.least:
+                continue
+            more = _bytes(near[place]) if 0 <= place < len(near) else length.most
+            if size + more > length.most or near[place].id in taken:
+                open_.remove(direction)
+                continue
+            first, end, size = min(first, place), max(end, place + 1), size + more
+    return list(near[first:end])
+
+
+def _bytes(sentence: Hit) -> int:
+    return len(sentence.text.encode())

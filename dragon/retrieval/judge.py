@@ -12,10 +12,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -86,8 +86,7 @@ class Pairs:
 
     def tokens(self, text: str) -> list[int]:
         """A text's tokens, without special ones."""
-        ids: list[int] = self._backend.encode(text, add_special_tokens=False).ids
-        return ids
+        return self._backend.encode(text, add_special_tokens=False).ids
 
     def reads(self, question: str) -> bool:
         """Whether a text is in a script that the network was trained on."""
@@ -109,10 +108,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class EncodedPair:
-    """Tokens of a question and a passage; `segments` are 0 and 1, `lines` count from 0.
-
-    A message alone, without a passage, has no lines.
-    """
+    """Tokens of a question, segment 0, and a passage, 1, whose `lines` count from 0."""
 
     tokens: Sequence[int]
     segments: Sequence[int]
@@ -133,16 +129,13 @@ class PaddedPairs:
         """Rows padded to the longest, rounded up to a multiple."""
         longest = max(len(row.tokens) for row in rows)
         length = longest + -longest % multiple
-        tokens = torch.full((len(rows), length), padding)
-        segments, mask = torch.zeros(2, len(rows), length, dtype=torch.int64)
-        lines = torch.full((len(rows), length), OUTSIDE)
-        for place, row in enumerate(rows):
-            end = len(row.tokens)
-            tokens[place, :end] = torch.tensor(row.tokens)
-            segments[place, :end] = torch.tensor(row.segments)
-            lines[place, :end] = torch.tensor(row.lines)
-            mask[place, :end] = 1
-        return cls(tokens, segments, lines, mask)
+
+        def padded(values: Iterable[Sequence[int]], filler: int = 0) -> Tensor:
+            return torch.tensor([[*each, *[filler] * (length - len(each))] for each in values])
+
+        tokens, lines = (row.tokens for row in rows), (row.lines for row in rows)
+        segments, mask = (row.segments for row in rows), ([1] * len(row.tokens) for row in rows)
+        return cls(padded(tokens, padding), padded(segments), padded(lines, OUTSIDE), padded(mask))
 
     def to(self, device: str) -> PaddedPairs:
         """The same batch on a device."""
@@ -167,8 +160,7 @@ class JudgeNetwork(nn.Module):
 
     def states(self, batch: PaddedPairs) -> Tensor:
         """The encoder's last hidden states, float [n, length, width]."""
-        made: Tensor = self.encoder(batch.tokens, batch.mask, batch.segments)
-        return made
+        return cast(Tensor, self.encoder(batch.tokens, batch.mask, batch.segments))
 
     def forward(self, batch: PaddedPairs) -> Tensor:
         """Logits of lines, float [n, lines]; minus infinity if a row has no such line."""
@@ -185,13 +177,11 @@ class JudgeNetwork(nn.Module):
         mixed = functional.gelu(self.mix(torch.cat((first, asked, said, asked * said), dim=-1)))
         logits = self.line(mixed).squeeze(-1)
         logits = logits + self.cosine[0] * (asked * said).sum(-1) + self.cosine[1]
-        masked: Tensor = logits.masked_fill(there == 0, -torch.inf)
-        return masked
+        return cast(Tensor, logits.masked_fill(there == 0, -torch.inf))
 
     def needs_none(self, batch: PaddedPairs) -> Tensor:
         """Log-odds that a message needs no document, float [n]."""
-        logits: Tensor = self.needless(self.states(batch)[:, 0]).squeeze(-1)
-        return logits
+        return cast(Tensor, self.needless(self.states(batch)[:, 0]).squeeze(-1))
 
 
 def outcomes(logits: Tensor) -> Tensor:

@@ -18,7 +18,10 @@ import numpy.typing as npt
 
 from dragon.inference.rows import Begins, Quote, Row
 from dragon.inference.tokenizer import Tokenizer
-from dragon.retrieval.relevance import BARE_RELEVANCE, Hit
+from dragon.inference.weighting import Rescoring
+from dragon.retrieval.embedder import TextEmbedder
+from dragon.retrieval.query_parsing import plain
+from dragon.retrieval.relevance import BARE_RELEVANCE, SLOPE, Hit
 from dragon.sampling.role import Role
 
 NO_ANSWER = "I found no direct answer."
@@ -35,10 +38,7 @@ H = TypeVar("H", bound=Hit)
 
 
 class RetrievedText(Protocol):
-    """A retrieved text, the id of its document, and its relevance in nats.
-
-    `vector` float32 [dim] is its embedding, if known.
-    """
+    """A text of a document, its relevance in nats and its embedding float32 [dim], if known."""
 
     @property
     def document(self) -> str: ...
@@ -124,10 +124,7 @@ def context_row(
     first: int,
     begins: Begins = Begins.TURNS,
 ) -> tuple[Row, list[H]]:
-    """A row of at most `room` tokens, and the passages in it, numbered from `first`.
-
-    The best come first; the worst are dropped if there is no room.
-    """
+    """A row of at most `room` tokens, and the passages in it, the best, numbered from `first`."""
     kept = list(passages)
     while kept:
         tokens = tokenizer.document_row(prompt(kept, first), begins=begins)
@@ -150,3 +147,37 @@ def prompt(passages: Sequence[Hit], first: int) -> str:
         for number, passage in enumerate(passages, first)
     ]
     return "\n\n".join([INSTRUCTION, *numbered])
+
+
+# Re-scoring on the text being generated.
+
+
+# An embedder truncates long texts at the end, where the newest tokens are.
+RECENT_TOKENS = 96
+
+
+def rescoring(
+    embedder: TextEmbedder, tokenizer: Tokenizer, question: str, rows: Sequence[Row], every: int
+) -> Rescoring | None:
+    """Re-score rows every `every` tokens, by the cosine with question and latest text together.
+
+    The change in cosine that the running text brings is added to a row's relevance; a row without a
+    vector keeps its relevance. Returns None if nothing would change: `every` is 0, or no row has a
+    vector. Each call embeds a text, so it runs on the engine's thread.
+    """
+    if not every or all(row.vector is None for row in rows):
+        return None
+
+    (asked,) = embedder.embed([plain(question)])
+
+    def rescored(text: Sequence[int]) -> list[float]:
+        running = f"{plain(question)} {tokenizer.decode(text[-RECENT_TOKENS:])}"
+        vector = embedder.embed([running])[0]
+        return [
+            row.relevance
+            if row.vector is None
+            else row.relevance + SLOPE * float(row.vector @ (vector - asked))
+            for row in rows
+        ]
+
+    return Rescoring(every, rescored)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import cast
 
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.index import Vectors
@@ -110,10 +111,7 @@ RULES = (*(p.pattern for p in (_SENTENCE, _JOINT, _QUESTION, _WITHIN, POINTS_BAC
 
 @dataclass(frozen=True)
 class Query:
-    """The whole message as one question, then the questions that it joins, if any.
-
-    `vectors` float32 [len(questions), dim] are their embeddings.
-    """
+    """The whole message as one question, then those that it joins, and their embeddings."""
 
     questions: tuple[str, ...]
     vectors: Vectors = field(compare=False, repr=False)
@@ -132,8 +130,7 @@ class Query:
     @property
     def vector(self) -> Vectors:
         """The embedding of the whole message, float32 [dim]."""
-        first: Vectors = self.vectors[0]
-        return first
+        return cast(Vectors, self.vectors[0])
 
 
 def questions_of(message: str) -> tuple[str, ...]:

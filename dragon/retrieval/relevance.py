@@ -82,20 +82,12 @@ class Hit:
 
 
 def score(cosine: float, coverage: float) -> float:
-    """How well a passage fits a question, in units of cosine.
-
-    `cosine` is that of their embeddings, `coverage` the share, 0 to 1, of the question's words in
-    the passage.
-    """
+    """How well a passage fits a question, in units of cosine; `coverage` as `lexical.coverage`."""
     return cosine + WORDS * coverage
 
 
 def log_odds(logit: float, coverage: float, cosine: float) -> float:
-    """The log-odds that a line answers.
-
-    `logit` is the judge's, `coverage` the share of the question's words in the line, `cosine` that
-    of their embeddings.
-    """
+    """The log-odds that a line answers, from the judge's logit, shared words and the cosine."""
     return LOGIT * logit + SHARED * coverage + COSINE * cosine + BIAS
 
 

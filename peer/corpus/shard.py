@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dragon.retrieval.find import REACH
 from dragon.retrieval.index import Vectors
 from dragon.retrieval.lexical import TOKENIZER
-from dragon.retrieval.passages import REACH
 from peer.corpus import disk_index
 from peer.corpus.disk_index import DiskIndex, VectorFile
 from peer.corpus.parts import CorpusPassage

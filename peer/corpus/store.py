@@ -22,9 +22,8 @@ from dragon.errors import ConfigurationError
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.find import CANDIDATES, distinct
 from dragon.retrieval.index import IndexFileError, Vectors
-from dragon.retrieval.lexical import content_words, fused
+from dragon.retrieval.lexical import content_words, doubtful, fused, likeliest, slips
 from dragon.retrieval.relevance import Hit
-from dragon.retrieval.spelling import doubtful, likeliest, slips
 from peer.corpus.shard import Scored, Shard, StoredPassage
 from peer.corpus.versions import BUILD, MANIFEST, Manifest, Versions
 

@@ -19,7 +19,7 @@ from app.paths import packaged
 from app.storage import database
 from app.storage.tables import Chunk, Document, Status
 from dragon.retrieval.embedder import Embedder
-from dragon.retrieval.vector_files import Segments
+from dragon.retrieval.index import Segments
 from harness.empty_store import EmptyStore
 from tests.samples import embedder, judge
 

@@ -15,11 +15,11 @@ from pydantic import BaseModel, Field
 
 from app.api.openai.field_types import UNSENT
 from app.api.openai.paging import Deleted, Order, Page, Paging
-from app.documents.parsing import Properties
 from app.documents.progress import Progress
-from app.documents.readers.sniff import Kind
+from app.documents.readers.common import Properties
+from app.documents.readers.sniff import FileKind
 from app.documents.store import MAX_WINDOW, DocumentStore
-from app.documents.uploads import MAX_COLLECTION_CHARACTERS, Form
+from app.documents.uploads import MAX_COLLECTION_CHARACTERS, Upload
 from app.owners import acting
 from app.storage.tables import Document, Status
 from dragon.errors import InvalidRequestError
@@ -143,7 +143,7 @@ async def upload(request: Request, documents: Store) -> FileObject:
     With `replace`, the other files of its name in its collection are deleted once this one can be
     found.
     """
-    form = Form(request)
+    form = Upload(request)
     async with documents.receive() as incoming:
         await form.receive(incoming)
         if unknown := form.fields.keys() - _FIELDS:
@@ -222,9 +222,10 @@ async def file_content(file_id: str, documents: Store) -> StreamingResponse:
     """The file's bytes as they were uploaded."""
     document = await documents.get(file_id)
     file = await documents.content(file_id)
+    media_type = FileKind(document.kind).media_type if document.kind else "application/octet-stream"
     return StreamingResponse(
         _pieces(file),
-        media_type=Kind(document.kind).media_type if document.kind else "application/octet-stream",
+        media_type=media_type,
         headers={
             "Content-Length": str(os.fstat(file.fileno()).st_size),
             # A browser must not run its content.
@@ -252,7 +253,7 @@ async def file_text(
     start = min(start, len(text))
     last = min(start + MAX_WINDOW, len(text))
     end = last if end is None else max(start, min(end, last))
-    paged = document.kind != "" and Kind(document.kind).paged
+    paged = document.kind != "" and FileKind(document.kind).paged
     page = text.count(PAGE_BREAK, 0, start) + 1 if paged else None
     return TextWindow(
         id=file_id, text=text[start:end], start=start, end=end, length=len(text), page=page

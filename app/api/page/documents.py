@@ -16,8 +16,8 @@ from app.api.page.passage_view import blocks_around, rendered
 from app.container import AppState, State
 from app.documents.page_picture import drawn
 from app.documents.readers.common import PAGE_BREAK
-from app.documents.readers.sniff import Kind
-from app.documents.redaction import Quoted, Redaction
+from app.documents.readers.sniff import FileKind
+from app.documents.redaction import QuotedIn, Redaction
 from app.documents.store import MAX_WINDOW
 from dragon.errors import NotFoundError, NotYoursError
 from dragon.localizable import localizable
@@ -53,12 +53,12 @@ async def view(
     that of `mark`, of so many `pages`, if they can be drawn.
     """
     found, text = await state.documents.text(document)
-    pages = text.count(PAGE_BREAK) + 1 if found.kind == Kind.PDF else None
+    pages = text.count(PAGE_BREAK) + 1 if found.kind == FileKind.PDF else None
     page = text.count(PAGE_BREAK, 0, mark) + 1
     text = text.replace(PAGE_BREAK, "\n")  # no browser shows it
     start, end = min(start, len(text)), min(end, len(text), start + MAX_WINDOW)
     html = None
-    if found.kind == Kind.MARKDOWN:
+    if found.kind == FileKind.MARKDOWN:
         start, end = blocks_around(text, start, max(start, end))
         part = text[start:end]
         html = await asyncio.to_thread(rendered, part, max(0, mark - start), max(0, until - start))
@@ -87,7 +87,7 @@ async def page(
     """
     found, text = await state.documents.text(document)
     pages = text.split(PAGE_BREAK)
-    if found.kind != Kind.PDF or number > len(pages):
+    if found.kind != FileKind.PDF or number > len(pages):
         raise NotFoundError(_NO_PAGE)
     first = sum(len(each) + len(PAGE_BREAK) for each in pages[: number - 1])
     passage = pages[number - 1][max(0, mark - first) : max(0, until - first)]
@@ -102,7 +102,7 @@ async def page(
 @router.post("/quoted")
 async def quoted(some: Some, state: State) -> dict[str, int]:
     """How many messages, and in how many conversations, contain words of the documents."""
-    found = Quoted()
+    found = QuotedIn()
     for each in await _redactions(state, some.documents):
         found |= await each.quoted()
     return {"messages": len(found.messages), "conversations": len(found.conversations)}

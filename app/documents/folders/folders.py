@@ -30,6 +30,14 @@ MOST = 16
 """Folders, at most: each has a thread that waits for changes."""
 
 
+_WHY = {
+    FileNotFoundError: localizable("folder.missing", "No such file or directory"),
+    NotADirectoryError: localizable("folder.no_folder", "Not a directory"),
+    PermissionError: localizable("folder.forbidden", "Permission denied"),
+}
+_NO_PATH = localizable("folder.no_path", "it is no path")
+
+
 class FileState(StrEnum):
     """How far a file of a watched folder is."""
 
@@ -115,19 +123,17 @@ class Folders:
             known = self._known(root)
             if known is not None:
                 if known.folder.id in self._leaving:
-                    raise _refused(
-                        "folder.leaving",
-                        "{path} is being removed: add it again in a moment.",
-                        path=str(root),
-                    )
-                if collection not in (None, known.folder.collection):
-                    raise _refused(
-                        "folder.collection",
-                        "{path} is watched as the collection '{name}'.",
-                        path=str(root),
-                        name=known.folder.collection,
-                    )
-                await self._try_again(known)
+                    leaving = "{path} is being removed: add it again in a moment."
+                    raise _refused("folder.leaving", leaving, path=root)
+                if collection not in (None, watched := known.folder.collection):
+                    other = "{path} is watched as the collection '{name}'."
+                    raise _refused("folder.collection", other, path=root, name=watched)
+                unread = update(WatchedFile).where(
+                    WatchedFile.folder_id == known.folder.id, WatchedFile.problem.is_not(None)
+                )
+                async with self._sessions.begin() as session:
+                    await session.execute(unread.values(size=None, changed_ns=None))
+                known.look_again()
                 return known.folder.id
             self._require_apart(root)
             folder = WatchedFolder(
@@ -163,23 +169,16 @@ class Folders:
         async with self._sessions() as session:
             rows = await session.execute(counted)
             counts = {(folder, FileState(state)): count for folder, state, count in rows}
-        return [
-            Folder(
-                id=folder.id,
-                path=folder.path,
-                collection=folder.collection,
-                state=looked,
-                files={state: counts.get((folder.id, state), 0) for state in FileState},
-            )
-            for folder, looked in sorted(states, key=lambda each: each[0].path)
-        ]
+        found = []
+        for folder, looked in sorted(states, key=lambda each: each[0].path):
+            files = {state: counts.get((folder.id, state), 0) for state in FileState}
+            found.append(Folder(folder.id, folder.path, folder.collection, looked, files))
+        return found
 
     async def get(self, folder: str) -> Folder:
         """One folder. Raises NotFoundError."""
-        found = next((each for each in await self.list() if each.id == folder), None)
-        if found is None:
-            raise _no_folder(folder)
-        return found
+        self._watcher(folder)
+        return next(each for each in await self.list() if each.id == folder)
 
     async def files(
         self, folder: str, state: FileState | None, after: str, limit: int
@@ -216,41 +215,23 @@ class Folders:
     def _watcher(self, folder: str) -> Watcher:
         found = next((each for each in self._own() if each.folder.id == folder), None)
         if found is None:
-            raise _no_folder(folder)
+            gone = "There is no watched folder '{id}'."
+            raise NotFoundError(localizable("folder.gone", gone, id=folder))
         return found
 
     def _require_apart(self, root: Path) -> None:
         """No file may be in two folders."""
         if len(self._watchers) >= MOST:
-            raise _refused(
-                "folder.most",
-                "At most {count} folders are watched: watch one that holds several.",
-                count=MOST,
-            )
+            most = "At most {count} folders are watched: watch one that holds several."
+            raise _refused("folder.most", most, count=MOST)
         for each in self._watchers.values():
             other = Path(each.folder.path)
             if root.is_relative_to(other):
-                raise _refused(
-                    "folder.inside",
-                    "{path} is in {other}, which is watched already.",
-                    path=str(root),
-                    other=str(other),
-                )
+                inside = "{path} is in {other}, which is watched already."
+                raise _refused("folder.inside", inside, path=root, other=other)
             if other.is_relative_to(root):
-                raise _refused(
-                    "folder.around",
-                    "{path} holds {other}, which is watched: remove that one first.",
-                    path=str(root),
-                    other=str(other),
-                )
-
-    async def _try_again(self, watcher: Watcher) -> None:
-        unread = update(WatchedFile).where(
-            WatchedFile.folder_id == watcher.folder.id, WatchedFile.problem.is_not(None)
-        )
-        async with self._sessions.begin() as session:
-            await session.execute(unread.values(size=None, changed_ns=None))
-        watcher.look_again()
+                around = "{path} holds {other}, which is watched: remove that one first."
+                raise _refused("folder.around", around, path=root, other=other)
 
 
 def _real(path: Path, apart: Path) -> Path:
@@ -261,35 +242,17 @@ def _real(path: Path, apart: Path) -> Path:
             raise _refused("folder.whole", "Give the whole path of the folder, such as ~/Notes.")
         root = expanded.resolve(strict=True)
         if root.is_relative_to(apart):
-            raise _refused(
-                "folder.own", "{path} is in the device's data directory.", path=str(root)
-            )
+            raise _refused("folder.own", "{path} is in the device's data directory.", path=root)
         with opened(root, apart) as folder, os.scandir(folder.descriptor):
             pass
     except (OSError, RuntimeError, ValueError) as error:
-        raise _refused(
-            "folder.closed", "{path} cannot be watched: {why}.", path=str(path), why=_why(error)
-        ) from None
+        why = next((why for kind, why in _WHY.items() if isinstance(error, kind)), None)
+        why = why or getattr(error, "strerror", None) or _NO_PATH
+        closed = "{path} cannot be watched: {why}."
+        raise _refused("folder.closed", closed, path=path, why=why) from None
     return root
 
 
-def _why(error: Exception) -> str:
-    if isinstance(error, FileNotFoundError):
-        return localizable("folder.missing", "No such file or directory")
-    if isinstance(error, NotADirectoryError):
-        return localizable("folder.no_folder", "Not a directory")
-    if isinstance(error, PermissionError):
-        return localizable("folder.forbidden", "Permission denied")
-    return (isinstance(error, OSError) and error.strerror) or localizable(
-        "folder.no_path", "it is no path"
-    )
-
-
-def _no_folder(folder: str) -> NotFoundError:
-    return NotFoundError(
-        localizable("folder.gone", "There is no watched folder '{id}'.", id=folder)
-    )
-
-
-def _refused(code: str, english: str, /, **values: str | int) -> InvalidRequestError:
-    return InvalidRequestError(localizable(code, english, **values), param="path")
+def _refused(code: str, english: str, /, **values: str | int | Path) -> InvalidRequestError:
+    shown = {name: str(each) if isinstance(each, Path) else each for name, each in values.items()}
+    return InvalidRequestError(localizable(code, english, **shown), param="path")

@@ -30,6 +30,8 @@ from dragon.localizable import localizable
 # Files that are let go of, and that are noted, in one transaction, during which nobody else writes.
 _AT_ONCE, _NOTED = 50, 500
 
+_LEFT_OUT = WatchedFile.problem.is_(None) & WatchedFile.document_id.is_(None)
+
 CANCELLED = localizable("file.cancelled", "It was cancelled. Retry it, or delete it.")
 
 
@@ -58,7 +60,7 @@ class Keeping:
             return {file.path: file async for file in rows}
 
     async def expect(self, folder: str, paths: Collection[str]) -> None:
-        """Note that files exist and are still to be read."""
+        """Note that files are still to be read."""
         waiting = iter(paths)
         while some := list(itertools.islice(waiting, _NOTED)):
             async with self.sessions.begin() as session:
@@ -66,10 +68,7 @@ class Keeping:
                 await session.execute(insert(WatchedFile), rows)
 
     async def hold(self, folder: WatchedFolder, path: str, content: Content) -> None:
-        """Bring a file's document up to what the file holds now, unless somebody has deleted it.
-
-        Raises StorageError where the disk has no room.
-        """
+        """Bring a file's document up to what it holds now. Raises StorageError without room."""
         async with self.changing:
             await to_the_end(self._hold(folder, path, content))
 
@@ -77,12 +76,28 @@ class Keeping:
         sha256, name = await asyncio.to_thread(lambda: content.sha256), _name(path)
         async with self.sessions() as session:
             file = await session.get_one(WatchedFile, (folder.id, path))
-            left_out = _is_left_out(file) or await _left_out(session, folder.id, sha256)
+            same = select(WatchedFile.path).where(
+                WatchedFile.folder_id == folder.id, WatchedFile.sha256 == sha256, _LEFT_OUT
+            )
+            twin = await session.scalar(same.limit(1))
+            left_out = twin is not None or _is_left_out(file)
             document = None if left_out else await _stored(session, name, folder.collection, sha256)
         read = {"sha256": sha256, "problem": None, **vars(content.mark)}
         if document is not None or left_out:
             return await self._point(file, read, None if document is None else document.id)
-        document = _document(name, folder.collection, content, sha256)
+        document = Document(
+            id=content_identity(name, folder.collection, sha256, acting()),
+            filename=name,
+            purpose="user_data",
+            collection=folder.collection,
+            kind="",
+            bytes=content.mark.size,
+            created_at=int(time.time()),
+            status=Status.UPLOADED,
+            chunks=0,
+            replaces=False,
+            by_hand=False,
+        )
         async with Incoming(self.incoming) as incoming:
             await incoming.write(content.data)
             await incoming.close()
@@ -113,8 +128,10 @@ class Keeping:
             file.document_id, file.previous_id = document, None
             if document is not None:
                 held = await session.get_one(Document, document)
-                if not held.kind:
-                    file.previous_id = await _found_till_then(session, document, *had)
+                if not held.kind:  # searches find the earlier one while this is being read
+                    found = select(Document.id).where(Document.id.in_(had), Document.kind != "")
+                    earlier = had[1] if document == had[0] else await session.scalar(found.limit(1))
+                    file.previous_id = earlier
                 if file.previous_id is not None and not held.by_hand:
                     held.replaces = True
                 if not (held.by_hand or is_delivered_mail(held, held.kind)):
@@ -163,22 +180,12 @@ class Keeping:
             await self._without(session, left)
 
     async def settle(self, folder: str) -> bool:
-        """Note what could not be read as the problem of its files, and delete such documents.
-
-        Returns whether some are still to be read.
-        """
+        """Note failed documents as problems of their files; whether some are still to be read."""
         join = WatchedFile.document_id == Document.id
         failed = select(WatchedFile, Document.status_details).join(Document, join)
         failed = failed.where(WatchedFile.folder_id == folder, Document.status == Status.ERROR)
-        unread = (
-            select(Document.id)
-            .join(WatchedFile, join)
-            .where(
-                WatchedFile.folder_id == folder,
-                Document.status == Status.UPLOADED,
-                Document.kind == "",
-            )
-        )
+        unread = select(Document.id).join(WatchedFile, join).where(Document.kind == "")
+        unread = unread.where(WatchedFile.folder_id == folder, Document.status == Status.UPLOADED)
         async with self.changing:
             async with self.sessions() as session:
                 files = (await session.execute(failed)).all()
@@ -198,38 +205,9 @@ def _name(path: str) -> str:
     return clean_name(PurePosixPath(path).name)
 
 
-def _document(name: str, collection: str, content: Content, sha256: str) -> Document:
-    return Document(
-        id=content_identity(name, collection, sha256, acting()),
-        filename=name,
-        purpose="user_data",
-        collection=collection,
-        kind="",
-        bytes=content.mark.size,
-        created_at=int(time.time()),
-        status=Status.UPLOADED,
-        status_details=None,
-        chunks=0,
-        replaces=False,
-        expires_at=None,
-        by_hand=False,
-    )
-
-
 def _is_left_out(file: WatchedFile) -> bool:
     """Whether somebody deleted its document."""
     return file.sha256 is not None and file.problem is None and file.document_id is None
-
-
-async def _left_out(session: AsyncSession, folder: str, sha256: str) -> bool:
-    """Whether somebody deleted the document of another file with these bytes."""
-    same = select(WatchedFile).where(
-        WatchedFile.folder_id == folder,
-        WatchedFile.sha256 == sha256,
-        WatchedFile.problem.is_(None),
-        WatchedFile.document_id.is_(None),
-    )
-    return await session.scalar(same.limit(1)) is not None
 
 
 async def _stored(
@@ -240,16 +218,6 @@ async def _stored(
     if uploaded is not None and uploaded.expires_at is None and uploaded.purpose == "user_data":
         return uploaded
     return await session.get(Document, content_identity(name, collection, sha256, acting()))
-
-
-async def _found_till_then(
-    session: AsyncSession, document: str, current: str | None, previous: str | None
-) -> str | None:
-    """The earlier document of a file that searches still find while the new one is being read."""
-    if document == current:
-        return previous
-    found = select(Document.id).where(Document.id.in_((current, previous)), Document.kind != "")
-    return await session.scalar(found.limit(1))
 
 
 async def _name_as_files(session: AsyncSession, identity: str) -> None:

@@ -18,8 +18,76 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from app.documents.folders.ignore import USUAL, Ignored
+from pathspec import GitIgnoreSpec
+
 from app.documents.uploads import MAX_BYTES
+
+RULES = (".gitignore", ".dragonignore")
+"""Files of rules, in any directory; those of the latter go first."""
+
+_LONGEST = 64 * 1024  # bytes of rules that are read of a file
+
+# Hidden files, what programs install or have half written, what file browsers leave.
+_USUAL = (
+    ".*", "node_modules/", "__pycache__/", "*~", "~$*", "[#]*[#]",
+    "*.sw[a-p]", "*.tmp", "*.part", "*.partial", "*.crdownload", "Thumbs.db", "desktop.ini",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Ignored:
+    """The rules that hold in a directory, the outermost first, each with where they stand.
+
+    They are as in `.gitignore`. The nearest one to an entry decides, the usual ones last; what is
+    in a directory that is left out is not looked at.
+    """
+
+    rules: tuple[tuple[str, GitIgnoreSpec], ...]
+
+    def __call__(self, path: str) -> bool:
+        """Whether an entry of the folder is left out; a directory's path ends in /."""
+        for directory, spec in reversed(self.rules):
+            decided = spec.check_file(path.removeprefix(directory)).include
+            if decided is not None:
+                return decided
+        return False
+
+    def within(self, directory: int, relative: str) -> Ignored:
+        """With the rules of an open directory; `relative` to the folder, "" or ending in /."""
+        lines = [line for name in RULES for line in _lines(directory, name)]
+        return (
+            Ignored((*self.rules, (relative, GitIgnoreSpec.from_lines(filter(_is_pattern, lines)))))
+            if lines
+            else self
+        )
+
+    def but_usual(self) -> Ignored:
+        """The rules without the usual ones."""
+        return Ignored(tuple(each for each in self.rules if each not in USUAL.rules))
+
+
+def _lines(directory: int, name: str) -> list[str]:
+    try:
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
+    except OSError:  # usually there is none
+        return []
+    with open(descriptor, "rb") as file:
+        rules = file.read(_LONGEST) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
+    return rules.decode("utf-8", "replace").splitlines()
+
+
+def _is_pattern(line: str) -> bool:
+    """Whether a line can be read; git, too, goes on without one that cannot."""
+    try:
+        GitIgnoreSpec.from_lines([line])
+    except ValueError:
+        return False
+    return True
+
+
+USUAL = Ignored((("", GitIgnoreSpec.from_lines(_USUAL)),))
+"""What holds everywhere, unless a folder's own rules say otherwise."""
+
 
 Identity = tuple[int, int]
 """Tells a directory from another that has its path at another time."""
@@ -86,16 +154,9 @@ class Root:
     reader: Reader | None
 
     @contextmanager
-    def directory(self, relative: str) -> Iterator[int]:
-        """A directory below it, to be listed; "" is the folder itself."""
-        yield from self._opened(relative.split("/"), _LISTED)
-
-    @contextmanager
-    def file(self, relative: str) -> Iterator[int]:
-        """What is there now, to be read."""
-        yield from self._opened(relative.split("/"), _SAFELY)
-
-    def _opened(self, names: Iterable[str], flags: int) -> Iterator[int]:
+    def below(self, relative: str, *, listed: bool) -> Iterator[int]:
+        """A directory to be `listed`, or a file to be read; "" is the folder itself."""
+        names, flags = relative.split("/"), _LISTED if listed else _SAFELY
         descriptor = _walk(os.dup(self.descriptor), names, flags, self.apart)
         try:
             status = os.fstat(descriptor)
@@ -157,17 +218,14 @@ class FolderTooLargeError(Exception):
 
 @dataclass(frozen=True)
 class Mark:
-    """Tells one state of a file from another without reading it.
-
-    `changed_ns` is when its content or its inode changed last, in Unix nanoseconds.
-    """
+    """Tells one state of a file from another; `changed_ns` is of its content or its inode."""
 
     size: int
     changed_ns: int
 
     @classmethod
     def of(cls, status: os.stat_result) -> Mark:
-        """The mark of a file with this status."""
+        """That of a file with this status."""
         # A file that is moved or copied here may bring an old modification time.
         return cls(status.st_size, max(status.st_mtime_ns, status.st_ctime_ns))
 
@@ -221,9 +279,8 @@ def scan(root: Path, apart: Path, stopped: Callable[[], bool] = lambda: False) -
                 waiting += _look_into(folder, relative, above, found)
             except OSError:
                 found.closed.append(_shown(relative))
-            if len(found.directories) + len(waiting) > MOST_DIRECTORIES:
-                raise FolderTooLargeError
-            if len(found.files) > MOST_FILES:
+            looked = len(found.directories) + len(waiting)
+            if looked > MOST_DIRECTORIES or len(found.files) > MOST_FILES:
                 raise FolderTooLargeError
     return found
 
@@ -231,11 +288,8 @@ def scan(root: Path, apart: Path, stopped: Callable[[], bool] = lambda: False) -
 def _look_into(
     root: Root, relative: str, above: Ignored, found: Scan
 ) -> Iterator[tuple[str, Ignored]]:
-    """Note the files of a directory; the directories in it that are to be looked into.
-
-    Raises OSError where it cannot be listed.
-    """
-    with root.directory(relative) as directory:
+    """Note the files of a directory; those in it that are to be looked into. Raises OSError."""
+    with root.below(relative, listed=True) as directory:
         with os.scandir(directory) as opened_here:
             entries = list(opened_here)
         found.directories[relative] = identity(os.fstat(directory))
@@ -292,7 +346,7 @@ def content_of(root: Path, apart: Path, path: str) -> Content | None:
 
     Of a file over `MAX_BYTES` only so much that this can be told. Raises OSError.
     """
-    with opened(root, apart) as folder, folder.file(path) as descriptor:
+    with opened(root, apart) as folder, folder.below(path, listed=False) as descriptor:
         before = os.fstat(descriptor)
         with open(descriptor, "rb", closefd=False) as file:
             data = file.read(MAX_BYTES + 1) if stat.S_ISREG(before.st_mode) else b""

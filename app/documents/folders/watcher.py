@@ -24,9 +24,10 @@ from typing import TypeVar
 from sqlalchemy.exc import SQLAlchemyError
 from watchfiles import Change, awatch
 
-from app.documents.folders.ignore import RULES, USUAL
 from app.documents.folders.keeping import Keeping
 from app.documents.folders.scan import (
+    RULES,
+    USUAL,
     FolderTooLargeError,
     Identity,
     Mark,
@@ -129,14 +130,11 @@ class Listener:
         async with aclosing(events):
             self._changed.set()  # by what nobody heard of before
             async for changes in events:
-                # Another directory, or drive, may be there now, or none.
-                if changes or not await self._is(known[""]):
+                there = None
+                with suppress(OSError):
+                    there = await self._identity()
+                if changes or there != known[""]:  # another directory, or drive, or none
                     self._changed.set()
-
-    async def _is(self, identity: Identity) -> bool:
-        with suppress(OSError):
-            return await self._identity() == identity
-        return False
 
     def _matters(self, _: Change, path: str) -> bool:
         """Whether a change may concern a file that is followed."""
@@ -288,7 +286,7 @@ class Watcher:
     async def _take(self, file: WatchedFile, path: str, mark: Mark) -> bool:
         """Read a file, or note why it cannot be read; returns whether either was done."""
         if mark.size > MAX_BYTES:
-            await self._refuse(file, TOO_LARGE, mark)
+            await self._keeping.refuse(file, TOO_LARGE, mark)
             return True
         try:
             content = await self._in_thread(partial(content_of, self._root, self._apart, path))
@@ -297,19 +295,16 @@ class Watcher:
         except OSError as error:
             why = error.strerror or "?"
             problem = localizable("file.closed", "The file cannot be opened: {why}.", why=why)
-            await self._refuse(file, problem, None)
+            if file.problem != problem:
+                await self._keeping.refuse(file, problem, None)
             return True
         if content is None or content.mark != mark:
             return False
         if not content.data:
-            await self._refuse(file, EMPTY, mark)
+            await self._keeping.refuse(file, EMPTY, mark)
             return True
         await self._keeping.hold(self.folder, file.path, content)
         return True
-
-    async def _refuse(self, file: WatchedFile, problem: str, mark: Mark | None) -> None:
-        if file.problem != problem or mark is not None:
-            await self._keeping.refuse(file, problem, mark)
 
     async def _give_up(self, found: Scan, known: Mapping[str, WatchedFile]) -> float:
         """Let go of files gone for a while; returns the seconds until the next look at others."""

@@ -66,11 +66,7 @@ class Archive:
         from lxml import etree  # the service, which only needs the kinds, does without
 
         parser = etree.XMLParser(
-            resolve_entities=False,
-            no_network=True,
-            load_dtd=False,
-            remove_comments=True,
-            remove_pis=True,
+            resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True
         )
         try:
             return etree.fromstring(_STRICT.sub(_USUAL, self.read(name)), parser)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import MaxLen
 
 from dragon.localizable import Localizable, localizable
 
@@ -26,24 +29,24 @@ _BLANK_LINES = re.compile(r"\n{3,}")
 
 def damaged(kind: str) -> Localizable:
     """What to say of a file of some kind that its own program wrote differently."""
-    return localizable(
-        "file.damaged",
-        "This {kind} file is damaged. Open it elsewhere and save it again.",
-        kind=kind,
-    )
+    english = "This {kind} file is damaged. Open it elsewhere and save it again."
+    return localizable("file.damaged", english, kind=kind)
+
+
+LONGEST_PROPERTY, MOST_TAGS = 200, 50  # characters of a title, a date or a tag; tags
+_Said = Annotated[str, MaxLen(LONGEST_PROPERTY)]
 
 
 @dataclass(frozen=True)
 class Properties:
     """What a file says of itself beside its text; the date is in ISO 8601, as exact as it says."""
 
-    title: str | None = None
-    date: str | None = None
-    tags: tuple[str, ...] = ()
+    title: _Said | None = None
+    date: _Said | None = None
+    tags: Annotated[tuple[_Said, ...], MaxLen(MOST_TAGS)] = ()
 
 
 NOTHING = Properties()
-LONGEST_PROPERTY = 200  # characters
 
 
 class UnreadableError(Exception):

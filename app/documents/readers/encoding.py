@@ -41,11 +41,8 @@ class Decoded:
         """What to say of a guess."""
         if not self.guessed:
             return None
-        return localizable(
-            "file.note.encoding",
-            "The file does not say how its letters are encoded; {encoding} was guessed.",
-            encoding=self.guessed,
-        )
+        guess = "The file does not say how its letters are encoded; {encoding} was guessed."
+        return localizable("file.note.encoding", guess, encoding=self.guessed)
 
 
 def decoded(data: bytes, declared: str = "") -> Decoded | None:
@@ -64,8 +61,10 @@ def _text(data: bytes, declared: str) -> tuple[str | None, str]:
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             return data.decode(encoding, "replace"), ""
-    if wide := _wide(data):
-        return data.decode(wide, "replace"), ""
+    # UTF-16 without a mark has zeros in every other byte of most letters.
+    even, odd = data[:_SAMPLE:2].count(0), data[1:_SAMPLE:2].count(0)
+    if even + odd > 0.2 * len(data[:_SAMPLE]) and not (even and odd):
+        return data.decode("utf-16-be" if even else "utf-16-le", "replace"), ""
     for encoding in filter(None, ("utf-8", declared)):
         try:
             name = codecs.lookup(encoding).name
@@ -73,15 +72,6 @@ def _text(data: bytes, declared: str) -> tuple[str | None, str]:
         except (LookupError, UnicodeDecodeError):
             continue
     return _likeliest(data)
-
-
-def _wide(data: bytes) -> str:
-    """UTF-16 without a mark, by the zeros in every other byte of most letters; or ""."""
-    even, odd = data[:_SAMPLE:2].count(0), data[1:_SAMPLE:2].count(0)
-    half = max(1, len(data[:_SAMPLE]) // 2)
-    if odd > 0.4 * half and not even:
-        return "utf-16-le"
-    return "utf-16-be" if even > 0.4 * half and not odd else ""
 
 
 def _likeliest(data: bytes) -> tuple[str | None, str]:

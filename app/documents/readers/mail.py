@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from email import policy
-from email.message import EmailMessage
 from email.parser import BytesParser
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -35,14 +35,14 @@ Read = Callable[[bytes, str], str]
 
 
 def mail_text(data: bytes, read: Read) -> tuple[str, Properties]:
-    """Headers, body and attachments, and what the headers say.
-
-    `read` turns an attachment's bytes and name into text.
-    """
-    return _mail(_message(data), read)
+    """Headers, body and attachments, which `read` turns into text, and what the headers say."""
+    text, properties, _ = _mail(data, read)
+    return text, properties
 
 
-def _mail(message: Any, read: Read) -> tuple[str, Properties]:
+def _mail(data: bytes, read: Read) -> tuple[str, Properties, str]:
+    """The same, and who sent it."""
+    message = BytesParser(policy=policy.default).parsebytes(data)
     try:
         text = tidy("\n\n".join(_parts(message, read)))
     except RecursionError:
@@ -51,42 +51,26 @@ def _mail(message: Any, read: Read) -> tuple[str, Properties]:
         sent = parsedate_to_datetime(_header(message, "Date")).isoformat()
     except ValueError:
         sent = None
-    return text, Properties(_header(message, "Subject")[:LONGEST_PROPERTY] or None, sent)
+    properties = Properties(_header(message, "Subject")[:LONGEST_PROPERTY] or None, sent)
+    return text, properties, _header(message, "From")
 
 
 def mailbox_text(data: bytes, read: Read) -> tuple[str, Localizable | None]:
-    """The messages of a mailbox, and a note if some cannot be read.
-
-    Each is headed by subject, sender and date, under which each of its sentences is found.
-    """
+    """The messages of a mailbox, each under a heading, and a note if some cannot be read."""
     messages = [_QUOTED.sub(rb"\1", each) for each in _SEPARATOR.split(data) if each.strip()]
     texts, unread = [], 0
     for each in messages:
         try:
-            message = _message(each)
-            text, properties = _mail(message, read)
-            sender = _header(message, "From")
+            text, properties, sender = _mail(each, read)
         except Exception:  # the standard library's parser has many ways to fail
             unread += 1
             continue
         title = properties.title or "Without a subject"
         heading = ", ".join(filter(None, (title, sender, (properties.date or "")[:10])))
         texts.append(f"# {heading}\n\n{text}")
-    note = (
-        localizable(
-            "file.note.messages",
-            "{unread} of {count} messages cannot be read.",
-            unread=unread,
-            count=len(messages),
-        )
-        if unread
-        else None
-    )
-    return "\n\n".join(texts), note
-
-
-def _message(data: bytes) -> Any:
-    return BytesParser(policy=policy.default).parsebytes(data)
+    english = "{unread} of {count} messages cannot be read."
+    note = localizable("file.note.messages", english, unread=unread, count=len(messages))
+    return "\n\n".join(texts), note if unread else None
 
 
 def _header(message: Any, name: str) -> str:
@@ -95,10 +79,8 @@ def _header(message: Any, name: str) -> str:
 
 def _parts(message: Any, read: Read) -> list[str]:
     headers = [(name, _header(message, name)) for name in _SHOWN]
-    return [
-        "\n".join(f"{name}: {value}" for name, value in headers if value),
-        *_said(message, read),
-    ]
+    shown = "\n".join(f"{name}: {value}" for name, value in headers if value)
+    return [shown, *_said(message, read)]
 
 
 def _said(part: Any, read: Read) -> list[str]:
@@ -119,29 +101,18 @@ def _said(part: Any, read: Read) -> list[str]:
     if kind in _SIGNATURES:
         return []
     named = part.get_filename() or part.get_content_disposition() == "attachment"
-    if named or part.get_content_maintype() != "text":
-        return [_attached(part, read)]
-    return [_body(part)]
-
-
-def _body(part: EmailMessage) -> str:
     data = part.get_payload(decode=True)
     content = data if isinstance(data, bytes) else b""
-    whole = decoded(content, part.get_content_charset() or "")
-    text = whole.text if whole else ""
-    if part.get_content_subtype() == "html":
+    if named or part.get_content_maintype() != "text":
+        name = one_line(part.get_filename() or "without a name")
         try:
-            return html_text(text.encode())
-        except UnreadableError:  # there is nothing in it
-            return ""
-    return paragraphs("\n".join(map(str.rstrip, text.split("\n"))))
-
-
-def _attached(part: EmailMessage, read: Read) -> str:
-    name = one_line(part.get_filename() or "without a name")
-    data = part.get_payload(decode=True)
-    try:
-        text = read(data if isinstance(data, bytes) else b"", name)
-    except UnreadableError:
-        return f"{_ATTACHED} (not read): {name}"
-    return f"{_ATTACHED}: {name}\n\n{text}"
+            return [f"{_ATTACHED}: {name}\n\n{read(content, name)}"]
+        except UnreadableError:
+            return [f"{_ATTACHED} (not read): {name}"]
+    whole = decoded(content, part.get_content_charset() or "")
+    body = whole.text if whole else ""
+    if kind == "text/html":
+        with suppress(UnreadableError):  # there is nothing in it
+            return [html_text(body.encode())]
+        return []
+    return [paragraphs("\n".join(map(str.rstrip, body.split("\n"))))]

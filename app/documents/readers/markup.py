@@ -1,19 +1,29 @@
-"""HTML as visible text, with tables as records; and EPUB, whose chapters are HTML."""
+"""HTML as visible text, with tables as records; EPUB, whose chapters are HTML; and Markdown.
+
+Markdown stays as it stands, but for what is there for programs: front matter becomes properties,
+its title a heading; tables become a line a row; wiki links read as they are shown.
+"""
 
 from __future__ import annotations
 
+import datetime
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
+import yaml
 from lxml import etree, html
 
 from app.documents.readers.archive import Archive
 from app.documents.readers.common import (
+    LONGEST_PROPERTY,
+    MOST_TAGS,
     NESTED,
     NO_TEXT,
+    NOTHING,
+    Properties,
     UnreadableError,
     damaged,
     one_line,
@@ -47,30 +57,23 @@ _TO_THE_END = 65_534  # rows: the most that HTML allows
 
 def html_text(data: bytes) -> str:
     """The visible text of a page, its title first. Raises UnreadableError."""
-    root = _parsed(data)
-    if root is None:
-        raise UnreadableError(NO_TEXT)
+    declared = _DECLARED.search(data[:_HEAD_BYTES])
+    page = decoded(data, declared[1].decode() if declared else "")
+    source = _DECLARATION.sub("", page.text, count=1) if page else ""
+    parser = html.HTMLParser(remove_comments=True, remove_pis=True)
+    try:
+        root = html.document_fromstring(source, parser=parser)
+    except etree.ParserError:
+        raise UnreadableError(NO_TEXT) from None
+    except etree.XMLSyntaxError:
+        raise UnreadableError(damaged("HTML")) from None
+    if any("depth" in error.message.lower() for error in parser.error_log):
+        raise UnreadableError(NESTED)
     title = one_line(root.findtext(".//title") or "")
     text = tidy("".join(_pieces(root)))
     if title and title not in text[: len(title) + 8]:
         text = f"{title}\n\n{text}"
     return text
-
-
-def _parsed(data: bytes) -> Any:
-    declared = _DECLARED.search(data[:_HEAD_BYTES])
-    page = decoded(data, declared[1].decode() if declared else "")
-    text = _DECLARATION.sub("", page.text, count=1) if page else ""
-    parser = html.HTMLParser(remove_comments=True, remove_pis=True)
-    try:
-        root = html.document_fromstring(text, parser=parser)
-    except etree.ParserError:
-        return None
-    except etree.XMLSyntaxError:
-        raise UnreadableError(damaged("HTML")) from None
-    if any("depth" in error.message.lower() for error in parser.error_log):
-        raise UnreadableError(NESTED)
-    return root
 
 
 def _pieces(root: Any) -> Iterator[str]:
@@ -163,7 +166,10 @@ def epub_chapters(archive: Archive) -> tuple[list[str], Localizable | None]:
     }
     order = [each.get("idref") for each in package.iter("{*}itemref")]
     names = [items[each] for each in order if each in items]
-    if _locked(archive) & set(names):
+    # A book without DRM may still encrypt its fonts.
+    locked = "//*[local-name()='CipherReference']/@URI"
+    uris = archive.xml(_ENCRYPTION).xpath(locked) if _ENCRYPTION in archive.names else ()
+    if {unquote(uri) for uri in uris} & set(names):
         raise unreadable("file.drm", "The book is encrypted (DRM) and cannot be read.")
     names = list(dict.fromkeys(names))
     missing = [name for name in names if name not in archive.names]
@@ -177,18 +183,111 @@ def epub_chapters(archive: Archive) -> tuple[list[str], Localizable | None]:
     )
     if title:
         chapters[0] = f"{title}{f', by {author}' if author else ''}.\n\n{chapters[0]}"
-    note = localizable(
-        "file.note.chapters",
-        "{missing} of {count} chapters are missing in the file.",
-        missing=len(missing),
-        count=len(names),
-    )
+    lacks = "{missing} of {count} chapters are missing in the file."
+    note = localizable("file.note.chapters", lacks, missing=len(missing), count=len(names))
     return chapters, note if missing else None
 
 
-def _locked(archive: Archive) -> set[str]:
-    """Names of encrypted entries; a book without DRM may still encrypt its fonts."""
-    if _ENCRYPTION not in archive.names:
-        return set()
-    uris = archive.xml(_ENCRYPTION).xpath("//*[local-name()='CipherReference']/@URI")
-    return {unquote(uri) for uri in uris}
+# Markdown.
+
+
+_ROW = re.compile(r"\s*\|.*\|\s*")
+_RULE = re.compile(r"\s*\|(?:\s*:?-+:?\s*\|)+\s*")
+_BORDER = re.compile(r"(?<!\\)\|")
+_FENCE = re.compile(r"\s*(?:```|~~~)")
+_FRONT = re.compile(r"---[ \t]*\n(.{0,65536}?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
+_TITLE = re.compile(r"\s*# ")
+# Code, which is left alone, or [[note#heading|alias]], before which ! shows what is linked.
+_LINK = re.compile(
+    r"(?P<code>(?P<ticks>`+)[^`].*?(?P=ticks))"
+    r"|!?\[\[(?=\S)(?P<note>[^\[\]|#\\]*)(?:#(?P<part>[^\[\]|\\]*))?(?:\\?\|(?P<alias>[^\[\]]*))?\]\]"
+)
+
+
+def markdown_text(text: str) -> str:
+    """The text, each row of a table with its columns' names."""
+    return "\n".join(_lines(text.split("\n")))
+
+
+def without_front_matter(text: str) -> tuple[str, Properties]:
+    """The text behind YAML front matter, under its title as a heading; and what that says."""
+    found = _FRONT.match(text)
+    if found is None:
+        return text, NOTHING
+    try:
+        said = yaml.safe_load(found[1])
+    except (yaml.YAMLError, ValueError):
+        return text, NOTHING
+    if not isinstance(said, dict):
+        return text, NOTHING
+    properties, body = _properties(said), text[found.end() :].lstrip("\n")
+    if properties.title and not _TITLE.match(body):
+        body = f"# {properties.title}\n\n{body}"
+    return body, properties
+
+
+def _properties(said: Mapping[object, object]) -> Properties:
+    """What the keys of front matter say, whatever stands under them."""
+    tags = said.get("tags", said.get("tag"))
+    each = tags.replace(",", " ").split() if isinstance(tags, str) else tags
+    named = [_words(tag) for tag in each[:MOST_TAGS]] if isinstance(each, list) else []
+    return Properties(
+        title=_words(said.get("title")),
+        date=_words(said.get("date", said.get("created"))),
+        tags=tuple(dict.fromkeys(tag.lstrip("#") for tag in named if tag)),
+    )
+
+
+def _words(value: object) -> str | None:
+    """A plain value as text; None for what is nested, or empty."""
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    if isinstance(value, str | int | float):
+        return one_line(str(value))[:LONGEST_PROPERTY] or None
+    return None
+
+
+def _lines(lines: list[str]) -> Iterator[str]:
+    at, code = 0, False
+    while at < len(lines):
+        code ^= bool(_FENCE.match(lines[at]))
+        end = at if code else _end_of_table(lines, at)
+        if end > at:
+            rows = [_cells(line) for line in lines[at:end] if not _RULE.fullmatch(line)]
+            yield from table_lines(rows)
+            at = end
+        else:
+            yield lines[at] if code else _linked(lines[at])
+            at += 1
+
+
+def _linked(line: str) -> str:
+    """A line with its links as they are read."""
+    return _LINK.sub(_shown, line) if "[[" in line else line
+
+
+def _shown(link: re.Match[str]) -> str:
+    if link["code"]:
+        return link["code"]
+    name = link["note"].rpartition("/")[2].strip()
+    part = (link["part"] or "").rpartition("#")[2].strip()
+    if part.startswith("^"):  # a block, which has no name to read
+        part = ""
+    return (link["alias"] or "").strip() or ": ".join(filter(None, (name, part))) or link[0]
+
+
+def _end_of_table(lines: list[str], start: int) -> int:
+    """Where the table that begins at a line ends; the same line if none begins there."""
+    if not (_ROW.fullmatch(lines[start]) and start + 1 < len(lines)):
+        return start
+    if not _RULE.fullmatch(lines[start + 1]):
+        return start
+    end = start + 2
+    while end < len(lines) and _ROW.fullmatch(lines[end]):
+        end += 1
+    return end
+
+
+def _cells(line: str) -> list[str]:
+    parts = _BORDER.split(_linked(line.strip()))[1:-1]
+    return [part.strip().replace("\\|", "|") for part in parts]

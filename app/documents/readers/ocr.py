@@ -13,7 +13,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -74,10 +74,7 @@ class Tesseract:
     tell: Callable[[int, int], None]
 
     def read(self, image: Any, page_of: tuple[int, int]) -> Recognised | None:
-        """What stands on a page, a grayscale image of Pillow's.
-
-        None where that failed or took too long, or the time for the whole file is spent.
-        """
+        """What stands on a grayscale image of Pillow's; None where that failed or took too long."""
         self.tell(*page_of)
         if time.monotonic() > self.deadline:
             return None
@@ -145,29 +142,20 @@ def _recognised(table: str) -> Recognised:
         found = list(block)
         if _certainty(found) >= _NOISE:
             kept += found
-    text = unwrapped("\n\n".join(_paragraphs(kept)))
-    return Recognised(text.strip(), round(_certainty(kept)))
+    paragraphs = []
+    for _, paragraph in groupby(kept, lambda word: (word["block_num"], word["par_num"])):
+        lines = groupby(paragraph, lambda word: word["line_num"])
+        paragraphs.append("\n".join(" ".join(word["text"] for word in line) for _, line in lines))
+    return Recognised(unwrapped("\n\n".join(paragraphs)).strip(), round(_certainty(kept)))
 
 
 def _certainty(words: Sequence[dict[str, str]]) -> float:
-    lengths = [len(word["text"]) for word in words]
-    weighted = sum(
-        float(word["conf"]) * length for word, length in zip(words, lengths, strict=True)
-    )
-    return weighted / max(1, sum(lengths))
-
-
-def _paragraphs(words: Sequence[dict[str, str]]) -> Iterator[str]:
-    for _, paragraph in groupby(words, lambda word: (word["block_num"], word["par_num"])):
-        lines = groupby(paragraph, lambda word: word["line_num"])
-        yield "\n".join(" ".join(word["text"] for word in line) for _, line in lines)
+    weighted = sum(float(word["conf"]) * len(word["text"]) for word in words)
+    return weighted / max(1, sum(len(word["text"]) for word in words))
 
 
 def image_pages(data: bytes, kind: str, ocr: Tesseract | None) -> list[Recognised | None]:
-    """The pages of an image, of which only a TIFF has several. None for what was not read.
-
-    Raises UnreadableError.
-    """
+    """The pages of an image, None for what was not read. Raises UnreadableError."""
     from PIL import Image, ImageSequence
 
     if ocr is None:

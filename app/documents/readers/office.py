@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 from app.documents.readers.archive import DOCX_TEXT, PPTX_SLIDES, RELATIONS, Archive
-from app.documents.readers.common import one_line, tidy
+from app.documents.readers.common import UnreadableError, damaged, one_line, tidy
 from app.documents.readers.grid import Cell, table_lines
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
@@ -199,3 +200,42 @@ def _chart(root: Any) -> list[str]:
 def _points(series: Any, kinds: tuple[str, ...]) -> dict[str, str]:
     points = (p for kind in kinds for p in series.iterfind(f"{_C}{kind}//{_C}pt"))
     return {p.get("idx", "0"): one_line(p.findtext(f"{_C}v") or "") for p in points}
+
+
+# RTF.
+
+
+# Control words become characters that no text has, and pass through the library as such.
+_CELL, _ROW = "\x1f", "\x1e"
+_CELLS = re.compile(r"\\(?:nest)?cell(?![a-z]) ?")
+_ROWS = re.compile(r"\\(?:trowd|row|nestrow)(?![a-z]) ?")
+_OUTLINED = re.compile(r"\\outlinelevel([0-5])(?![0-9]) ?")
+_BULLETS = re.compile(r"^[•·▪◦\uf0b7-]\t", re.MULTILINE)
+_BARE_MARKS = re.compile(r"^#+ (?=#+ |$)", re.MULTILINE)
+_PICTURES = re.compile(rb"(?:[0-9A-Fa-f]{2}[\r\n]{0,2}){200,}")
+
+
+def rtf_text(data: bytes) -> str:
+    """The text of a file; pictures, headers and footers are left out. Raises UnreadableError."""
+    from striprtf.striprtf import rtf_to_text
+
+    source = _PICTURES.sub(b"", data).decode("latin-1")
+    source = source.replace("\\fldinst{", "\\fldinst {")  # else it seeks links in quadratic time
+    source = _ROWS.sub(f"{{{_ROW}}}", _CELLS.sub(f"{{{_CELL}}}", source))
+    source = _OUTLINED.sub(lambda found: f"{{{'#' * (int(found[1]) + 1)} }}", source)
+    try:
+        text = rtf_to_text(source, errors="replace")
+    except (ValueError, LookupError, TypeError):  # what a number that is none ends in
+        raise UnreadableError(damaged(".rtf")) from None
+    text = _BARE_MARKS.sub("", _BULLETS.sub("- ", text))
+    return tidy("\n\n".join(_rtf_blocks(text)))
+
+
+def _rtf_blocks(text: str) -> Iterator[str]:
+    """Tables, and the text between them."""
+    pieces = [piece for piece in text.split(_ROW) if piece.strip()]
+    for in_table, run in groupby(pieces, lambda piece: _CELL in piece):
+        if in_table:
+            yield "\n".join(table_lines([row.split(_CELL) for row in run]))
+        else:
+            yield "\n".join(run)

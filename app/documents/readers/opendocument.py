@@ -100,10 +100,7 @@ def _cells(row: Any) -> list[Cell]:
 
 
 def repetitions(element: Any, attribute: str) -> int:
-    """How often a cell or row says to be there.
-
-    Ten digits are enough, and Python converts no more than some thousands.
-    """
+    """How often a cell or row says to be there; Python converts no more than some digits."""
     count = element.get(attribute, "1")
     return int(count[:10]) if count.isdecimal() else 1
 

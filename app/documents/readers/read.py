@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from app.documents.readers import tables
 from app.documents.readers.archive import Archive
-from app.documents.readers.cards import recorded
 from app.documents.readers.common import (
     NESTED,
     NO_TEXT,
@@ -16,16 +14,20 @@ from app.documents.readers.common import (
     Properties,
     UnreadableError,
 )
+from app.documents.readers.data import csv_rows, json_lines, json_value, recorded
 from app.documents.readers.grid import table_lines
 from app.documents.readers.mail import mail_text, mailbox_text
-from app.documents.readers.markdown import markdown_text, without_front_matter
-from app.documents.readers.markup import epub_chapters, html_text
+from app.documents.readers.markup import (
+    epub_chapters,
+    html_text,
+    markdown_text,
+    without_front_matter,
+)
 from app.documents.readers.ocr import NEEDED, UNCERTAIN, Recognised, Tesseract, image_pages
-from app.documents.readers.office import docx_pages, pptx_slides
+from app.documents.readers.office import docx_pages, pptx_slides, rtf_text
 from app.documents.readers.opendocument import odp_slides, odt_pages
 from app.documents.readers.paragraphs import paragraphs
 from app.documents.readers.pdf import pdf_pages
-from app.documents.readers.rtf import rtf_text
 from app.documents.readers.sniff import readable, sniff
 from app.documents.readers.spreadsheet import sheets_text
 from dragon.localizable import Localizable, joined, localizable
@@ -45,7 +47,7 @@ _FAILED = localizable(
 
 
 @dataclass(frozen=True)
-class Reading:
+class FileText:
     """The kind of a file, detected from its bytes, and the text of each page.
 
     `note` says what could not be read, or not for certain, `properties` what the file says of
@@ -60,7 +62,7 @@ class Reading:
     confidence: Mapping[int, int] = field(default_factory=dict)
 
 
-def read(data: bytes, name: str, ocr: Tesseract | None = None, nested: int = 0) -> Reading:
+def read(data: bytes, name: str, ocr: Tesseract | None = None, nested: int = 0) -> FileText:
     """Read a file. Raises UnreadableError with a message for the user."""
     reading = _reading(sniff(data, name), data, name, ocr, nested)
     if not any(page.strip() for page in reading.pages):
@@ -68,7 +70,7 @@ def read(data: bytes, name: str, ocr: Tesseract | None = None, nested: int = 0) 
     return reading
 
 
-def _reading(kind: str, data: bytes, name: str, ocr: Tesseract | None, nested: int) -> Reading:
+def _reading(kind: str, data: bytes, name: str, ocr: Tesseract | None, nested: int) -> FileText:
     def attached(inner: bytes, title: str) -> str:
         if nested == _MOST_NESTED_MAILS:
             raise UnreadableError(NESTED)
@@ -84,32 +86,32 @@ def _reading(kind: str, data: bytes, name: str, ocr: Tesseract | None, nested: i
             return _looked_at(kind, image_pages(data, kind, ocr), ocr)
         case "email":
             text, properties = mail_text(data, attached)
-            return Reading(kind, [text], properties=properties)
+            return FileText(kind, [text], properties=properties)
         case "mbox":
             text, note = mailbox_text(data, attached)
-            return Reading(kind, [text], note)
+            return FileText(kind, [text], note)
         case "epub":
             chapters, note = epub_chapters(Archive(data, ".epub"))
-            return Reading(kind, chapters, note)
+            return FileText(kind, chapters, note)
         case "xlsx" | "ods":
             text, note = sheets_text(data, f".{kind}")
-            return Reading(kind, [text], note)
+            return FileText(kind, [text], note)
         case "docx" | "pptx" | "odt" | "odp":
-            return Reading(kind, _PACKED[kind](Archive(data, f".{kind}")))
+            return FileText(kind, _PACKED[kind](Archive(data, f".{kind}")))
         case "rtf":
-            return Reading(kind, [rtf_text(data)])
+            return FileText(kind, [rtf_text(data)])
         case "html":
-            return Reading(kind, [html_text(data)])
+            return FileText(kind, [html_text(data)])
     whole = readable(data)
     if kind != "markdown":
-        return Reading(kind, _plain_pages(kind, whole.text), whole.note)
+        return FileText(kind, _plain_pages(kind, whole.text), whole.note)
     text, properties = without_front_matter(whole.text)
-    return Reading(kind, _plain_pages("text", markdown_text(text)), whole.note, properties)
+    return FileText(kind, _plain_pages("text", markdown_text(text)), whole.note, properties)
 
 
 def _looked_at(
     kind: str, pages: Sequence[Recognised | str | None], ocr: Tesseract | None, stamped: int = 0
-) -> Reading:
+) -> FileText:
     """A reading of pages that may be pictures: None for one not read, `stamped` more besides."""
     texts = [page.text if isinstance(page, Recognised) else page or "" for page in pages]
     confidence = {
@@ -120,7 +122,19 @@ def _looked_at(
     unread = stamped + sum(page is None for page in pages)
     if not any(text.strip() for text in texts):
         raise UnreadableError((_FAILED if ocr else _PICTURES) if unread else NO_TEXT)
-    notes = [_unread(unread, len(pages), ocr)] if unread else []
+    notes = []
+    if unread and ocr:
+        failed = (
+            "{unread} of {count} pages were not read: text recognition (OCR) failed on them, or "
+            "took too long."
+        )
+        notes.append(localizable("file.note.left_out", failed, unread=unread, count=len(pages)))
+    elif unread:
+        scanned = "{unread} of {count} pages have no text, as when they were scanned. {needed}"
+        blanks = localizable(
+            "file.note.scanned", scanned, unread=unread, count=len(pages), needed=NEEDED
+        )
+        notes.append(blanks)
     unsure = [
         localizable("file.note.page", "page {page} ({confidence} %)", page=n, confidence=percent)
         for n, percent in confidence.items()
@@ -131,34 +145,16 @@ def _looked_at(
         listed = joined([*unsure[:_MOST_NAMED], *more], ", ")
         uncertain = "Text recognition (OCR) was uncertain: {pages}"
         notes.append(localizable("file.note.uncertain", uncertain, pages=listed))
-    return Reading(kind, texts, joined(notes, " ") if notes else None, confidence=confidence)
-
-
-def _unread(unread: int, count: int, ocr: Tesseract | None) -> Localizable:
-    if ocr:
-        return localizable(
-            "file.note.left_out",
-            "{unread} of {count} pages were not read: text recognition (OCR) failed on them, or "
-            "took too long.",
-            unread=unread,
-            count=count,
-        )
-    return localizable(
-        "file.note.scanned",
-        "{unread} of {count} pages have no text, as when they were scanned. {needed}",
-        unread=unread,
-        count=count,
-        needed=NEEDED,
-    )
+    return FileText(kind, texts, joined(notes, " ") if notes else None, confidence=confidence)
 
 
 def _plain_pages(kind: str, text: str) -> list[str]:
     """The pages of what is text already."""
     match kind:
         case "csv":
-            return ["\n".join(table_lines(tables.rows(text, named=True) or []))]
+            return ["\n".join(table_lines(csv_rows(text, named=True) or []))]
         case "json":
-            return ["\n".join(tables.json_lines(tables.json_value(text)))]
+            return ["\n".join(json_lines(json_value(text)))]
     if (entries := recorded(text)) is not None:
         return [entries]
     return [paragraphs(page) for page in text.split(PAGE_BREAK)]

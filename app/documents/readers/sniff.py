@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Self
 
-from app.documents.readers import tables
 from app.documents.readers.archive import DOCX_TEXT, PPTX_SLIDES, XLSX_BOOK, Archive
 from app.documents.readers.common import ENCRYPTED, UnreadableError, damaged, unreadable
+from app.documents.readers.data import csv_rows, json_value
 from app.documents.readers.encoding import Decoded, decoded
 from dragon.localizable import Localizable, localizable
 
@@ -44,12 +45,8 @@ _OFFICE = "application/vnd.openxmlformats-officedocument"
 _OPEN = "application/vnd.oasis.opendocument"
 
 
-class Kind(StrEnum):
-    """The type of a file, detected from its bytes.
-
-    `media_type` is the Content-Type of the original, `suffixes` are what names of such files end
-    with, the usual one first.
-    """
+class FileKind(StrEnum):
+    """The type of a file, with its Content-Type and suffixes, of which the usual one is first."""
 
     media_type: str
     suffixes: list[str]
@@ -84,43 +81,45 @@ class Kind(StrEnum):
     @property
     def paged(self) -> bool:
         """Whether form feeds in its text separate numbered pages."""
-        return self in (Kind.PDF, Kind.PPTX, Kind.ODP, Kind.TIFF)
+        return self in (FileKind.PDF, FileKind.PPTX, FileKind.ODP, FileKind.TIFF)
 
     @property
     def tabular(self) -> bool:
         """Whether each line of its text is a self-contained record."""
-        return self in (Kind.CSV, Kind.JSON, Kind.XLSX, Kind.ODS)
+        return self in (FileKind.CSV, FileKind.JSON, FileKind.XLSX, FileKind.ODS)
 
     @property
     def has_tables(self) -> bool:
         """Whether there are tables or lists in its text that can be computed from."""
-        return self not in (Kind.PNG, Kind.JPEG, Kind.TIFF, Kind.WEBP)
+        return self not in (FileKind.PNG, FileKind.JPEG, FileKind.TIFF, FileKind.WEBP)
 
 
 # Of archives, by an entry that only they have, and by what their entry "mimetype" says.
-_PARTS = {DOCX_TEXT: Kind.DOCX, XLSX_BOOK: Kind.XLSX, PPTX_SLIDES: Kind.PPTX}
-_DECLARED = {kind.media_type: kind for kind in (Kind.EPUB, Kind.ODT, Kind.ODS, Kind.ODP)}
+_PARTS = {DOCX_TEXT: FileKind.DOCX, XLSX_BOOK: FileKind.XLSX, PPTX_SLIDES: FileKind.PPTX}
+_DECLARED = {
+    kind.media_type: kind for kind in (FileKind.EPUB, FileKind.ODT, FileKind.ODS, FileKind.ODP)
+}
 _PACKED = {*_PARTS.values(), *_DECLARED.values()}
 
-ACCEPTED = [suffix for kind in Kind for suffix in kind.suffixes] + ["text/*"]
+ACCEPTED = [suffix for kind in FileKind for suffix in kind.suffixes] + ["text/*"]
 """What a file dialog is to offer: suffixes and media types, as HTML's `accept` has them."""
 
 TAKEN = localizable(
     "file.taken",
     "Text can be read, and files of these types: {types}.",
-    types=", ".join(kind.suffixes[0][1:].upper() for kind in Kind if kind is not Kind.TEXT),
+    types=", ".join(kind.suffixes[0][1:].upper() for kind in FileKind if kind is not FileKind.TEXT),
 )
 
 
 def telling_suffix(name: str) -> str:
     """What of a name has a say in the kind of a text: ".md", or ""."""
     suffix = Path(name).suffix.lower()
-    telling = (Kind.MARKDOWN, Kind.CSV, Kind.HTML)
+    telling = (FileKind.MARKDOWN, FileKind.CSV, FileKind.HTML)
     return suffix if any(suffix in kind.suffixes for kind in telling) else ""
 
 
 def sniff(data: bytes, name: str) -> str:
-    """The kind of a file (a value of `Kind`). Raises UnreadableError for others."""
+    """The kind of a file (a value of `FileKind`). Raises UnreadableError for others."""
     suffix = Path(name).suffix.lower()
     if b"%PDF-" in data[:1024]:
         return "pdf"
@@ -147,7 +146,7 @@ def sniff(data: bytes, name: str) -> str:
     try:
         text = readable(data).text
         start = text[:8192]
-        if _HTML.match(start) or (suffix in Kind.HTML.suffixes and _TAG.search(start)):
+        if _HTML.match(start) or (suffix in FileKind.HTML.suffixes and _TAG.search(start)):
             return "html"
         return _text_kind(text, suffix)
     except UnreadableError:
@@ -170,9 +169,8 @@ def _archive_kind(archive: Archive) -> str:
     if "mimetype" in archive.names:
         declared = archive.read("mimetype").strip().removesuffix(b"-template")
         if opened := _DECLARED.get(declared.decode("latin-1")):
-            if opened is not Kind.EPUB and b":encryption-data" in archive.read(
-                _OPENDOCUMENT_MANIFEST
-            ):
+            manifest = b"" if opened is FileKind.EPUB else archive.read(_OPENDOCUMENT_MANIFEST)
+            if b":encryption-data" in manifest:
                 raise UnreadableError(ENCRYPTED)
             return opened
     if "xl/workbook.bin" in archive.names:
@@ -199,15 +197,12 @@ def _is_mail(data: bytes) -> bool:
 
 
 def _text_kind(text: str, suffix: str) -> str:
-    if suffix in Kind.MARKDOWN.suffixes:
+    if suffix in FileKind.MARKDOWN.suffixes:
         return "markdown"
     if text.lstrip()[:1] in {"{", "["}:
-        try:
-            tables.json_value(text)
-        except ValueError:
-            pass
-        else:
+        with suppress(ValueError):
+            json_value(text)
             return "json"
-    if tables.rows(text, named=suffix in Kind.CSV.suffixes) is not None:
+    if csv_rows(text, named=suffix in FileKind.CSV.suffixes) is not None:
         return "csv"
     return "text"

@@ -98,11 +98,8 @@ def _refuse_repetition(archive: Archive) -> None:
             if any(cell.get(_VALUE) or len(cell) for cell in row):
                 repeated, behind = repeated + behind, 0
     if repeated > _MOST_REPEATED:
-        raise unreadable(
-            "file.rows",
-            "The file repeats rows more than {count} times. Save it again without them.",
-            count=_MOST_REPEATED,
-        )
+        repeats = "The file repeats rows more than {count} times. Save it again without them."
+        raise unreadable("file.rows", repeats, count=_MOST_REPEATED)
 
 
 def _parts(archive: Archive) -> list[bytes]:
@@ -192,14 +189,14 @@ def _shown(cell: Cell, code: str | None) -> str:
 
 def _formatted(value: float, code: str) -> str:
     """A number as a format shows it, with . for decimals."""
+
+    def literal(found: re.Match[str]) -> str:
+        text = (found[1] or found[2] or "").translate(_HIDDEN)
+        return f"'{text}'" if text else ""
+
     # As babel has it: what is above and below 0, letters between '.
-    code = _LITERAL.sub(_literal, _CURRENCY.sub(r'"\1"', code))
+    code = _LITERAL.sub(literal, _CURRENCY.sub(r'"\1"', code))
     pattern = ";".join(_UNSEEN.sub("", code).split(";")[:2]).replace("?", "#")
     with localcontext(rounding=ROUND_HALF_UP):
         text: str = parse_pattern(pattern).apply(Decimal(repr(value)), "en")
     return text.translate(_BACK).strip()
-
-
-def _literal(found: re.Match[str]) -> str:
-    text = (found[1] or found[2] or "").translate(_HIDDEN)
-    return f"'{text}'" if text else ""

@@ -8,11 +8,10 @@ Rows that sum up the others are left out of every count, sum and extreme, and th
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from app.documents.tables.columns import TWO_WAYS, Column, Holds, number
+from app.documents.tables.columns import TWO_WAYS, Holds, number
 from app.documents.tables.question import Condition, Operation, TableQuery, read
 from app.documents.tables.records import Table
 
@@ -58,7 +57,10 @@ def answer(question: str, table: Table, title: str) -> TableAnswer | None:
     if not rows:
         return None
     if asked.operation in _EXTREMES:
-        rows = _extreme(table.held[asked.columns[0]], rows, asked.operation)
+        numbers = table.held[asked.columns[0]].values
+        values = {row: value for row in rows if (value := numbers[row]) is not None}
+        best = max if asked.operation is Operation.MOST else min
+        rows = [row for row in values if values[row] == best(values.values())]
     text = _worded(asked, table, rows, title)
     if text and left_out:
         said = asked.columns if asked.operation is Operation.SUM else ()
@@ -74,15 +76,6 @@ def _meets(table: Table, row: int, condition: Condition) -> bool:
     if value is None or bound is None:
         return False
     return bool(_COMPARED[condition.relation](value, bound))
-
-
-def _extreme(column: Column, rows: Sequence[int], operation: Operation) -> list[int]:
-    """The rows with the largest or the smallest value; none if no row has one."""
-    values = {row: value for row in rows if (value := column.values[row]) is not None}
-    if not values:
-        return []
-    best = (max if operation is Operation.MOST else min)(values.values())
-    return [row for row, value in values.items() if value == best]
 
 
 def _worded(asked: TableQuery, table: Table, rows: list[int], title: str) -> str:

@@ -111,7 +111,7 @@ def columns_of(cells: Sequence[Sequence[str]]) -> tuple[Column, ...]:
     written = [  # 01.02.2000 is no number with thousands
         [] if each else _numbers(column) for column, each in zip(cells, orders, strict=True)
     ]
-    point = _one({mark for column in written for w in column if w and (mark := _certain(w.digits))})
+    point = _one({mark for column in written for w in column if w and (mark := _certain(w))})
     order = _one({each[0] for each in orders if len(each) == 1})
     by_dates = not point and bool(order)
     if by_dates:  # they tell where a table is from, too
@@ -132,7 +132,7 @@ def number(text: str) -> Decimal | None:
     """The number of a text whose notation nothing else tells, as in a question."""
     if (written := _written(text)) is None:
         return None
-    return _value(written, _point([written.digits]) or ".")
+    return _value(written, _point([written]) or ".")
 
 
 def _one(marks: set[str]) -> str:
@@ -188,7 +188,7 @@ def _column(
         return _WORDS
     found = [each for each in written if each]
     either = False
-    told = _point([each.digits for each in found])
+    told = _point(found)
     marked = all(set(each.digits) & set(".,") for each in found)
     # Dates are no proof of what stands before three figures in each number.
     if not told and by_dates and marked:
@@ -232,41 +232,33 @@ def _value(written: _Written, point: str) -> Decimal | None:
     groups = whole.split(grouping)
     sizes = [len(group) for group in groups[1:]]
     indian = sizes[-1:] == [3] and set(sizes[:-1]) <= {2}  # 12,34,567
-    thousands = not sizes or (0 < len(groups[0]) <= 3 and (set(sizes) == {3} or indian))
+    leads = 0 < len(groups[0]) <= 3 and groups[0] != "0"
+    thousands = not sizes or (leads and (set(sizes) == {3} or indian))
     if not thousands or not set(decimals) <= set("0123456789"):
         return None
     value = Decimal(f"{''.join(groups) or '0'}.{decimals or '0'}")
     return -value if written.negative else value
 
 
-def _point(numbers: Sequence[str]) -> str:
+def _point(numbers: Sequence[_Written]) -> str:
     """The mark of decimals of a column; "" if its numbers do not tell it."""
     certain = {mark for each in numbers if (mark := _certain(each))}
     if certain:
         return _one(certain) or "?"
-    marks = {mark for each in numbers for mark in each if mark in ".,"}
+    marks = {mark for each in numbers for mark in each.digits if mark in ".,"}
     if not marks:
         return "."
     # The mark is always before three digits. With three decimals every number would have it, as
     # a mark of thousands none beyond a thousand would lack it.
-    plain = [each for each in numbers if not set(each) & {".", ","}]
-    if len(marks) == 1 and plain and all(len(each) <= 3 for each in plain):
+    plain = [len(each.digits) for each in numbers if not set(each.digits) & {".", ","}]
+    if len(marks) == 1 and plain and max(plain) <= 3:
         return "," if "." in marks else "."
     return "?" if len(marks) > 1 else ""
 
 
-def _certain(number: str) -> str:
+def _certain(number: _Written) -> str:
     """The mark of decimals if this number alone tells it, or ""."""
-    marks = [each for each in number if each in ".,"]
-    if not marks:
-        return ""
-    last, other = marks[-1], "," if marks[-1] == "." else "."
-    if len(set(marks)) == 2:
-        return last
-    if len(marks) > 1:
-        return other
-    whole, _, behind = number.partition(last)
-    return last if len(behind) != 3 or len(whole) > 3 or whole in {"", "0"} else ""
+    return _one({point for point in ".," if _value(number, point) is not None})
 
 
 # Dates and times.

@@ -1,6 +1,6 @@
 """Tables, recovered from the lines in which documents keep them: `header: value; header: value`.
 
-`app.documents.readers.tables` writes those lines. A long record takes several, each of which
+`app.documents.readers.data` writes those lines. A long record takes several, each of which
 repeats its first value.
 """
 
@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 from app.documents.readers.grid import WIDTH
-from app.documents.readers.sniff import Kind
+from app.documents.readers.sniff import FileKind
 from app.documents.tables.columns import Column, Holds, columns_of
 
 _YES, _NO = {"yes", "y", "true", "x"}, {"no", "n", "false", "-", ""}
@@ -210,7 +210,7 @@ class Shelf:
 
     def of(self, document: str, kind: str) -> Sequence[Table]:
         """A document's tables; none if it is gone, or of a kind that has none. It reads a file."""
-        if kind and Kind(kind).has_tables:
+        if kind and FileKind(kind).has_tables:
             with suppress(FileNotFoundError):
                 return self._tables(document)
         return ()

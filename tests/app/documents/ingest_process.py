@@ -17,7 +17,7 @@ from pathlib import Path
 
 from app.documents.index import DocumentIndex
 from app.documents.ingestion import Ingestion
-from app.documents.progress import Channel, Progress, Stage
+from app.documents.progress import Channel, Phase, Progress
 from app.documents.store import DocumentStore
 from app.owners import DEVICE, act_as
 from app.storage import database
@@ -34,7 +34,7 @@ class DyingChannel(Channel):
     moment = ""
 
     def publish(self, progress: Progress) -> None:
-        half = progress.stage == Stage.EMBEDDED and progress.done > 0
+        half = progress.stage == Phase.EMBEDDED and progress.done > 0
         if self.moment == progress.stage or (self.moment == "half embedded" and half):
             die()
         super().publish(progress)

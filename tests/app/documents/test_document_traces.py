@@ -25,7 +25,7 @@ from app.conversations.background_run import BackgroundRuns
 from app.conversations.record import Ending
 from app.conversations.store import ConversationStore
 from app.documents.erasure import GONE
-from app.documents.progress import Stage
+from app.documents.progress import Phase
 from app.documents.store import DocumentStore
 from app.generation.accumulator import ObservedGeneration
 from app.generation.events import (
@@ -154,7 +154,7 @@ async def test_deletion_in_the_middle_of_ingestion(store: DocumentStore, tmp_pat
     document = await store.add("stones.txt", prose(400).encode())
     progress = await store.watch(document.id)
     async for each in progress:
-        if each.stage == Stage.EMBEDDED:
+        if each.stage == Phase.EMBEDDED:
             break
     await store.delete(document.id)
     assert [each async for each in progress] == []
@@ -309,7 +309,7 @@ async def test_a_stop_in_the_middle_of_ingestion_resumes(tmp_path: Path) -> None
     async with opened(tmp_path) as store:
         document = await store.add("stones.txt", prose(300).encode())
         async for each in await store.watch(document.id):
-            if each.stage == Stage.EMBEDDED:
+            if each.stage == Phase.EMBEDDED:
                 break
     async with opened(tmp_path) as store:
         assert (await store.get(document.id)).status == Status.UPLOADED
@@ -317,7 +317,7 @@ async def test_a_stop_in_the_middle_of_ingestion_resumes(tmp_path: Path) -> None
     assert index_ids(tmp_path) == await chunk_ids(tmp_path)
 
 
-@pytest.mark.parametrize("moment", [*Stage, "vectors written", "found", "half embedded"])
+@pytest.mark.parametrize("moment", [*Phase, "vectors written", "found", "half embedded"])
 async def test_a_kill_at_any_moment_resumes(tmp_path: Path, moment: str) -> None:
     data_dir, file = tmp_path / "data", tmp_path / "stones.txt"
     data_dir.mkdir()

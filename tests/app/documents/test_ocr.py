@@ -17,8 +17,8 @@ from PIL import Image
 
 from app.documents.cell import layers
 from app.documents.parsing import Batch, Looked
-from app.documents.progress import Progress, Stage
-from app.documents.readers.sniff import Kind
+from app.documents.progress import Phase, Progress
+from app.documents.readers.sniff import FileKind
 from app.storage.tables import Status
 from dragon.errors import DocumentError
 from tests.app.peer_link.toy_peer import until
@@ -31,7 +31,9 @@ SCAN = saved(picture("."), "PNG")
 real = pytest.mark.skipif(shutil.which("tesseract") is None, reason="Tesseract is not installed")
 
 
-async def parsed(directory: Path, content: bytes, name: str = "a") -> tuple[Kind, str, str | None]:
+async def parsed(
+    directory: Path, content: bytes, name: str = "a"
+) -> tuple[FileKind, str, str | None]:
     source, out = directory / "in", directory / "out"
     source.write_bytes(content)
     kind, note = await parse(source, name, out)
@@ -58,7 +60,7 @@ async def test_without_tesseract_it_is_said_what_to_do(tmp_path: Path) -> None:
             "tesseract-ocr`, `brew install tesseract`), then retry."
         )
     kind, text, note = await parsed(tmp_path, half_scanned_pdf())
-    assert (kind, text.split("\f")[0].strip()) == (Kind.PDF, "One.")
+    assert (kind, text.split("\f")[0].strip()) == (FileKind.PDF, "One.")
     assert note is not None
     assert note.startswith("1 of 3 pages have no text, as when they were scanned. Reading that")
 
@@ -97,7 +99,7 @@ async def test_pages_of_a_pdf_that_are_pictures_are_recognised(
 ) -> None:
     with_fake(monkeypatch, tmp_path, "words = sys.argv[1:5]; confidence = 61")
     kind, text, note = await parsed(tmp_path, half_scanned_pdf())
-    assert kind is Kind.PDF
+    assert kind is FileKind.PDF
     assert [page.strip() for page in text.split("\f")] == [
         "One.",
         "stdin stdout -l eng+deu+fra",
@@ -156,9 +158,9 @@ async def test_ingestion_tells_of_the_pages_and_of_those_that_are_uncertain(
         seen = []
         async for each in await store.watch(document.id):
             seen.append(each)
-            if (each.stage, each.done, each.total) == (Stage.PARSED, 0, 2):
+            if (each.stage, each.done, each.total) == (Phase.PARSED, 0, 2):
                 go.touch()
-    assert Progress(Stage.PARSED, done=0, total=2, percent=0) in seen
+    assert Progress(Phase.PARSED, done=0, total=2, percent=0) in seen
     assert seen[-1].status == Status.PROCESSED
     assert seen[-1].message == (
         "Text recognition (OCR) was uncertain: page 1 (61 %), page 2 (61 %)"
@@ -277,21 +279,21 @@ def on_nothing() -> bytes:
 @pytest.mark.parametrize(
     ("content", "kind"),
     [
-        pytest.param(lambda: saved(picture(*LINES, mode="RGB"), "PNG"), Kind.PNG, id="PNG"),
-        pytest.param(lambda: saved(picture(*LINES, size=14), "PNG"), Kind.PNG, id="screenshot"),
-        pytest.param(on_nothing, Kind.PNG, id="transparent"),
-        pytest.param(turned, Kind.JPEG, id="turned"),
-        pytest.param(lambda: saved(picture(*LINES), "WEBP"), Kind.WEBP, id="WebP"),
-        pytest.param(lambda: saved(picture(*LINES, mode="1"), "TIFF"), Kind.TIFF, id="fax"),
+        pytest.param(lambda: saved(picture(*LINES, mode="RGB"), "PNG"), FileKind.PNG, id="PNG"),
+        pytest.param(lambda: saved(picture(*LINES, size=14), "PNG"), FileKind.PNG, id="screenshot"),
+        pytest.param(on_nothing, FileKind.PNG, id="transparent"),
+        pytest.param(turned, FileKind.JPEG, id="turned"),
+        pytest.param(lambda: saved(picture(*LINES), "WEBP"), FileKind.WEBP, id="WebP"),
+        pytest.param(lambda: saved(picture(*LINES, mode="1"), "TIFF"), FileKind.TIFF, id="fax"),
         pytest.param(
             lambda: saved(picture(*LINES).convert("I;16").point(lambda v: v * 256), "TIFF"),
-            Kind.TIFF,
+            FileKind.TIFF,
             id="16 bits",
         ),
-        pytest.param(lambda: scanned_pdf(picture(*LINES)), Kind.PDF, id="PDF"),
+        pytest.param(lambda: scanned_pdf(picture(*LINES)), FileKind.PDF, id="PDF"),
     ],
 )
-async def test_text_in_pictures_is_read(tmp_path: Path, content, kind: Kind) -> None:
+async def test_text_in_pictures_is_read(tmp_path: Path, content, kind: FileKind) -> None:
     assert await parsed(tmp_path, content()) == (kind, "\n".join(LINES), None)
 
 
@@ -299,7 +301,7 @@ async def test_text_in_pictures_is_read(tmp_path: Path, content, kind: Kind) -> 
 async def test_each_page_of_a_tiff_is_one(tmp_path: Path) -> None:
     pages = [picture(line) for line in LINES]
     content = saved(pages[0], "TIFF", save_all=True, append_images=pages[1:])
-    assert await parsed(tmp_path, content) == (Kind.TIFF, "\f".join(LINES), None)
+    assert await parsed(tmp_path, content) == (FileKind.TIFF, "\f".join(LINES), None)
 
 
 @real

@@ -1,6 +1,6 @@
 """Slides, OpenDocument and RTF: their structure as text, and files that mean harm.
 
-Covers `app.documents.readers.opendocument` and `app.documents.readers.rtf`.
+Covers `app.documents.readers.opendocument`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from app.documents.readers.sniff import Kind
+from app.documents.readers.sniff import FileKind
 from dragon.errors import DocumentError
 from tests.documents import archive, docx, epub, paragraph, parse
 from tests.office import odp, ods, odt, pptx
@@ -28,7 +28,7 @@ TEXT = odt(
 )
 
 
-async def text_of(directory: Path, content: bytes, name: str = "a.bin") -> tuple[Kind, str]:
+async def text_of(directory: Path, content: bytes, name: str = "a.bin") -> tuple[FileKind, str]:
     source, out = directory / "in", directory / "out"
     source.write_bytes(content)
     kind, _ = await parse(source, name, out)
@@ -46,7 +46,7 @@ def changed(content: bytes, entry: str, old: str, new: str) -> bytes:
 
 async def test_pptx(tmp_path: Path) -> None:
     kind, text = await text_of(tmp_path, SLIDES)
-    assert kind is Kind.PPTX
+    assert kind is FileKind.PPTX
     assert text.split("\f") == [
         "# The hut\n\n- axe\n- lamp\n\nNotes: Said slowly.",
         "# A table\n\nIn a box.\n\nIn a group.\n\nGuest: Anna; Room: 4\nGuest: Bob; Room: 7",
@@ -56,7 +56,7 @@ async def test_pptx(tmp_path: Path) -> None:
 
 async def test_odt(tmp_path: Path) -> None:
     kind, text = await text_of(tmp_path, TEXT)
-    assert kind is Kind.ODT
+    assert kind is FileKind.ODT
     assert text.split("\n\n") == [
         "## Keys",
         "The key hangs left of the door.",
@@ -69,7 +69,7 @@ async def test_odt(tmp_path: Path) -> None:
 async def test_ods(tmp_path: Path) -> None:
     content = ods({"Guests": ROWS, "More": [("name", "hours"), ("Ann", "40")]})
     kind, text = await text_of(tmp_path, content)
-    assert kind is Kind.ODS
+    assert kind is FileKind.ODS
     assert text.split("\n\n") == [
         *("# Guests", "Guest: Anna; Room: 4\nGuest: Bob; Room: 7"),
         *("# More", "name: Ann; hours: 40"),
@@ -80,7 +80,7 @@ async def test_odp(tmp_path: Path) -> None:
     kind, text = await text_of(
         tmp_path, odp(title="The hut", items=["axe", "lamp"], notes="Said slowly.")
     )
-    assert kind is Kind.ODP
+    assert kind is FileKind.ODP
     assert text.split("\f") == ["# The hut\n\n- axe\n- lamp\n\nNotes: Said slowly.", ""]
 
 
@@ -104,7 +104,7 @@ RTF = (
 
 async def test_rtf(tmp_path: Path) -> None:
     kind, text = await text_of(tmp_path, RTF)
-    assert kind is Kind.RTF
+    assert kind is FileKind.RTF
     assert [line for line in text.splitlines() if line] == [
         "# The hut",
         "The key hangs left of the döör — always, {so}.",

@@ -1,6 +1,6 @@
 """Passages of documents: what was found with its neighbours, under its heading.
 
-Covers `app.documents.texts`.
+Covers `app.documents.hits`.
 """
 
 from __future__ import annotations
@@ -9,11 +9,10 @@ import itertools
 
 import pytest
 
-from app.documents.hits import Scope
+from app.documents.hits import Scope, paragraph_at, whole_end
 from app.documents.store import DocumentStore
-from app.documents.texts import paragraph_at, whole_end
 from dragon.errors import InvalidRequestError
-from dragon.retrieval.passages import TO_READ, TO_WRITE_FROM
+from dragon.retrieval.find import TO_READ, TO_WRITE_FROM
 from tests.app.stores import NOTE, ingest
 from tests.samples import prose
 

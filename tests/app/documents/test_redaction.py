@@ -15,7 +15,7 @@ from sqlalchemy import insert, select
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.conversations.store import ConversationStore
-from app.documents.redaction import REDACTED, RUN, Quoted, Words, broken_off, merged, replaced
+from app.documents.redaction import REDACTED, RUN, QuotedIn, Words, broken_off, merged, replaced
 from app.documents.store import DocumentStore
 from app.storage import database
 from app.storage.tables import LedgerAnswer, MessageState, StoredMessage
@@ -147,12 +147,12 @@ async def test_nothing_is_left_of_a_redacted_document(
     assert [each.conversation.id for each in await conversations.list("came", 5)] == [other]
     assert await conversations.list("walnut", 5) == []
     assert traces(tmp_path, b"walnut", b"Philomena", b"gems.txt", document.id.encode()) == []
-    assert await redaction.quoted() == Quoted()
+    assert await redaction.quoted() == QuotedIn()
 
 
 async def test_a_file_that_could_not_be_read_was_never_quoted(store: DocumentStore) -> None:
     document = await ingest(store, "torn.pdf", b"%PDF-1.7 nothing")
-    assert await (await store.redaction(document.id)).quoted() == Quoted()
+    assert await (await store.redaction(document.id)).quoted() == QuotedIn()
 
 
 async def test_what_was_sent_before_a_question_is_redacted(

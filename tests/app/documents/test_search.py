@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from app.documents import embedding
+from app.documents import index
 from app.documents.hits import Follows, Scope
-from app.documents.progress import Stage
+from app.documents.progress import Phase
 from app.documents.store import DocumentStore
 from app.storage.tables import Status
 from dragon.errors import InvalidRequestError, NotFoundError
@@ -149,7 +149,7 @@ async def test_a_search_at_work_while_a_document_is_replaced_finds_one_version(
     try:
         new = await store.add("key.txt", NOTE + OTHER, replace=True)
         async for progress in await store.watch(new.id):
-            if progress.stage == Stage.CHUNKED:
+            if progress.stage == Phase.CHUNKED:
                 break
         for _ in range(200):  # if it does not wait for the search, it has ended by then
             if (await store.get(new.id)).status == Status.PROCESSED:
@@ -198,7 +198,7 @@ class Refusing(Embedder):
 async def test_the_old_version_stays_until_the_new_one_is_embedded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str
 ) -> None:
-    monkeypatch.setattr(embedding, "_PART", _PART)
+    monkeypatch.setattr(index, "_PART", _PART)
     async with opened(tmp_path, model := Refusing()) as store:
         old = await ingest(store, "key.txt", NOTE)
         new = await store.add("key.txt", (prose(200) + OTHER.decode()).encode(), replace=True)

@@ -51,7 +51,6 @@ async def test_words_of_documents_that_one_may_not_read_are_none(store: Document
         mine = await ingest(store, "pot.txt", b"The flowerpats of the sale are blue.\n")
         (hit, *_) = await store.search("Where are the flowerpost of the sale?", 1)
         assert hit.document == mine.id
-        async with store._sessions() as session:
-            assert await respelled(session, "under which flowerpto?") == "under which flowerpto?"
-    async with store._sessions() as session:
-        assert await respelled(session, "under which flowerpto?") == "under which flowerpot?"
+        question = "under which flowerpto?"
+        assert await respelled(store._sessions, question) == question
+    assert await respelled(store._sessions, question) == "under which flowerpot?"

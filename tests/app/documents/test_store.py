@@ -1,6 +1,6 @@
 """Documents from upload to search: read once, replaced, deleted, resumed after a crash.
 
-Covers `app.documents.adding`, `app.documents.embedding`, `app.documents.index`,
+Covers `app.documents.adding`, `app.documents.index`,
 `app.documents.ingestion` and `app.documents.jobs`.
 """
 
@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pytest
 
 from app.documents import uploads
-from app.documents.progress import Progress, Stage
+from app.documents.progress import Phase, Progress
 from app.documents.store import DocumentStore
 from app.owners import acting_as
 from app.storage.tables import Document, Status
@@ -42,7 +42,7 @@ async def test_a_note_is_ingested_stage_by_stage_and_found(store: DocumentStore)
     document = await store.add("key.txt", NOTE)
     assert (document.status, document.bytes) == ("uploaded", len(NOTE))
     progress = await finished(store, document)
-    assert list(dict.fromkeys(each.stage for each in progress)) == list(Stage)
+    assert list(dict.fromkeys(each.stage for each in progress)) == list(Phase)
     assert [each.status for each in progress] == ["uploaded"] * 5 + ["processed"]
     assert (progress[-1].done, progress[-1].total) == (1, 1)
     document = await store.get(document.id)
@@ -278,10 +278,10 @@ async def test_every_watcher_sees_the_end(store: DocumentStore) -> None:
     early = await asyncio.gather(*(finished(store, document) for _ in range(3)))
     late = await finished(store, document)
     chunks = (await store.get(document.id)).chunks
-    assert late == [Progress(Stage.INDEXED, Status.PROCESSED, chunks, chunks)]
+    assert late == [Progress(Phase.INDEXED, Status.PROCESSED, chunks, chunks)]
     for seen in early:
         assert seen[-1].status == Status.PROCESSED
-        embedded = [each.done for each in seen if each.stage == Stage.EMBEDDED]
+        embedded = [each.done for each in seen if each.stage == Phase.EMBEDDED]
         assert embedded == sorted(embedded)
         assert len(embedded) > 1
 
@@ -299,7 +299,7 @@ async def test_the_event_loop_stays_free_during_ingestion(store: DocumentStore) 
     document = await store.add("long.txt", prose(300).encode())
     seen = [(each, turns) async for each in await store.watch(document.id)]
     ticking.cancel()
-    at = [turns for each, turns in seen if each.stage == Stage.EMBEDDED]
+    at = [turns for each, turns in seen if each.stage == Phase.EMBEDDED]
     assert min(later - earlier for earlier, later in pairwise(at[:-1])) > 10
 
 
@@ -319,7 +319,7 @@ async def test_a_failed_ingestion_is_reported_and_can_be_tried_again(tmp_path: P
     async with opened(tmp_path, refusing) as store:
         document = await store.add("key.txt", NOTE)
         last = (await finished(store, document))[-1]
-        assert (last.stage, last.status) == (Stage.EMBEDDED, Status.ERROR)
+        assert (last.stage, last.status) == (Phase.EMBEDDED, Status.ERROR)
         assert last.message is not None
         assert "a fault" not in last.message
         document = await store.get(document.id)
@@ -343,9 +343,9 @@ async def test_a_stored_file_that_is_gone_ends_in_an_error(tmp_path: Path) -> No
         assert await store.list() == []
 
 
-@pytest.mark.parametrize("stage", Stage)
+@pytest.mark.parametrize("stage", Phase)
 async def test_cancelled_at_any_stage_and_retried(
-    store: DocumentStore, tmp_path: Path, stage: Stage
+    store: DocumentStore, tmp_path: Path, stage: Phase
 ) -> None:
     document = await store.add("stones.txt", prose(40).encode())
     async for progress in await store.watch(document.id):
@@ -367,7 +367,7 @@ async def test_cancelled_at_any_stage_and_retried(
 async def test_a_note_does_not_wait_behind_a_long_text(store: DocumentStore) -> None:
     long = await store.add("stones.txt", prose(3000).encode())
     async for each in await store.watch(long.id):
-        if each.stage == Stage.EMBEDDED:
+        if each.stage == Phase.EMBEDDED:
             break
     await ingest(store, "key.txt", NOTE)
     assert (await store.get(long.id)).status == Status.UPLOADED
@@ -392,7 +392,7 @@ async def test_words_are_found_before_any_vector_is_made(tmp_path: Path) -> None
     async with opened(tmp_path, model := Held()) as store:
         document = await store.add("stones.txt", text.encode())
         async for progress in await store.watch(document.id):
-            if progress.stage == Stage.EMBEDDED:
+            if progress.stage == Phase.EMBEDDED:
                 break
         assert (await store.get(document.id)).status == Status.UPLOADED
         assert await store.unread() == 1
@@ -413,7 +413,7 @@ async def test_the_newest_document_is_embedded_first(tmp_path: Path) -> None:
         ]
         for document in (first, *later):
             async for progress in await store.watch(document.id):
-                if progress.stage == Stage.EMBEDDED:
+                if progress.stage == Phase.EMBEDDED:
                     break
         ended: list[str] = []
 
@@ -430,7 +430,7 @@ async def test_the_newest_document_is_embedded_first(tmp_path: Path) -> None:
 async def test_progress_tells_percent_and_what_is_left(store: DocumentStore) -> None:
     document = await store.add("stones.txt", prose(300).encode())
     progress = await finished(store, document)
-    under_way = [each for each in progress if each.stage == Stage.EMBEDDED and each.percent < 100]
+    under_way = [each for each in progress if each.stage == Phase.EMBEDDED and each.percent < 100]
     assert [each.percent for each in under_way] == sorted(each.percent for each in under_way)
     assert (under_way[0].percent, under_way[0].seconds_left) == (0, None)
     assert all((each.seconds_left or 0) > 0 for each in under_way[1:])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
-from app.documents.uploads import Form, Incoming
+from app.documents.uploads import Incoming, Upload
 from dragon.errors import InvalidRequestError
 
 BODY = (
@@ -29,8 +29,8 @@ def request(pieces: Iterator[bytes]) -> Request:
     return Request({"type": "http", "method": "POST", "headers": headers}, receive)
 
 
-async def received(directory: Path, pieces: Iterator[bytes]) -> tuple[Form, bytes]:
-    form = Form(request(pieces))
+async def received(directory: Path, pieces: Iterator[bytes]) -> tuple[Upload, bytes]:
+    form = Upload(request(pieces))
     async with Incoming(directory) as incoming:
         await form.receive(incoming)
         return form, incoming.path.read_bytes()
@@ -59,7 +59,7 @@ async def test_a_client_that_leaves_is_an_error_of_the_client(tmp_path: Path) ->
         return {"type": "http.disconnect"}
 
     headers = [(b"content-type", b"multipart/form-data; boundary=edge")]
-    form = Form(Request({"type": "http", "method": "POST", "headers": headers}, receive))
+    form = Upload(Request({"type": "http", "method": "POST", "headers": headers}, receive))
     async with Incoming(tmp_path) as incoming:
         with pytest.raises(InvalidRequestError, match="left"):
             await form.receive(incoming)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragon.retrieval.chunking import sentences
-from dragon.retrieval.passages import TO_READ, TO_WRITE_FROM, around, heading
+from dragon.retrieval.find import TO_READ, TO_WRITE_FROM, around, heading
 from dragon.retrieval.relevance import Hit
 
 

@@ -8,8 +8,8 @@ import pytest
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.embedder import Embedder
+from dragon.retrieval.prompt_rows import RECENT_TOKENS, rescoring
 from dragon.retrieval.relevance import BARE_RELEVANCE, SLOPE
-from dragon.retrieval.rescoring import RECENT_TOKENS, rescoring
 from harness.models import SMALL_MODEL
 
 QUESTION = "What do I have to bring?"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragon.retrieval.spelling import corrected, doubtful, slips
+from dragon.retrieval.lexical import corrected, doubtful, slips
 
 
 def test_short_words_names_and_codes_are_not_doubted() -> None:

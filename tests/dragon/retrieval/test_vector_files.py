@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dragon.retrieval.index import IndexFileError
-from dragon.retrieval.vector_files import Segments
+from dragon.retrieval.index import IndexFileError, Segments
 
 IDS = [3, 7]
 VECTORS = np.arange(8, dtype=np.float32).reshape(2, 4)

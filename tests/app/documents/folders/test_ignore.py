@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.documents.folders.ignore import USUAL
-from app.documents.folders.scan import scan
+from app.documents.folders.scan import USUAL, scan
 
 FILES = (
     "a.md", "a.log", "build/x.md", "build/keep/y.md", "src/build/z.md", "src/a.log", "src/b.tmpl",

@@ -8,8 +8,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from app.documents.readers.data import csv_rows
 from app.documents.readers.grid import table_lines
-from app.documents.readers.tables import rows
 from app.documents.tables.records import Table, tables_in
 
 KINDS = {
@@ -71,7 +71,7 @@ def _made(chance: random.Random, title: str, noun: str, columns: list[str]) -> M
     table = [[f"{kinds[0]}{n}", *row] for n, row in zip(numbers, cells, strict=True)]
     out = io.StringIO()
     csv.writer(out).writerows([names, *table])
-    (read,) = tables_in("\n".join(table_lines(rows(out.getvalue(), named=True) or [])))
+    (read,) = tables_in("\n".join(table_lines(csv_rows(out.getvalue(), named=True) or [])))
     keys = tuple(row[0] for row in table)
     return Made(
         title,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.documents.readers.cards import recorded
+from app.documents.readers.data import recorded
 
 CALENDAR = r"""BEGIN:VCALENDAR
 VERSION:2.0

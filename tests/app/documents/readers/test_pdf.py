@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.documents.readers.layout import Layout, Piece, without_running_lines
+from app.documents.readers.pdf import Layout, Piece, without_running_lines
 
 LEFT = ["The first column tells of the", "orchard. It has forty apple", "trees, planted by Otto."]
 RIGHT = ["The second column tells of", "the pond. It is three metres", "deep and was dug by Paula."]
