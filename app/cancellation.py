@@ -1,4 +1,4 @@
-"""Work that cancellation must not interrupt."""
+"""Waiting: for work that cancellation must not interrupt, and no longer than so many seconds."""
 
 from __future__ import annotations
 
@@ -20,3 +20,10 @@ async def to_the_end(work: Awaitable[T]) -> T:
             with suppress(asyncio.CancelledError):
                 await asyncio.wait([task])
         raise
+
+
+async def pause(event: asyncio.Event, seconds: float) -> None:
+    """Wait for an event, and no longer than so many seconds."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()

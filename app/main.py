@@ -73,7 +73,7 @@ from dragon.inference.kv_store import KVStore
 from dragon.inference.profile import Profile
 from dragon.link.control import Hello
 from dragon.retrieval import relevance
-from dragon.retrieval.answers import Answers
+from dragon.retrieval.prompt_rows import Answers
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.judge import Judge
 

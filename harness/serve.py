@@ -25,7 +25,7 @@ from cli.server import peer_server, server
 from dragon.inference.backends.backend import Backend
 from dragon.inference.tokenizer import Tokenizer
 from dragon.protocol.aggregator_policy import Schedule
-from dragon.retrieval.answers import Answers
+from dragon.retrieval.prompt_rows import Answers
 from dragon.retrieval.relevance import Hit
 from harness import fixed_documents
 from harness.reference import Passage

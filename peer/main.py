@@ -25,9 +25,9 @@ from dragon.inference.profile import Profile
 from dragon.link import control
 from dragon.link.address import LINK_PATH
 from dragon.retrieval import relevance
-from dragon.retrieval.answers import Answers
 from dragon.retrieval.embedder import Embedder, TextEmbedder
 from dragon.retrieval.judge import Judge
+from dragon.retrieval.prompt_rows import Answers
 from peer.context import Shared
 from peer.corpus.store import Corpus
 from peer.corpus.versions import Versions

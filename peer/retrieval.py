@@ -13,12 +13,17 @@ from dragon.inference.rows import Row, room_for_document
 from dragon.inference.tokenizer import Tokenizer
 from dragon.inference.weighting import Rescoring, shared
 from dragon.link import control
-from dragon.retrieval.answers import Answers
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.find import SENTENCES, LineReader, around, heading, ranked, to_read
 from dragon.retrieval.judge import TextJudge
 from dragon.retrieval.lexical import corrected
-from dragon.retrieval.prompt_rows import context_row, document_rows, first_number, rescoring
+from dragon.retrieval.prompt_rows import (
+    Answers,
+    context_row,
+    document_rows,
+    first_number,
+    rescoring,
+)
 from dragon.retrieval.query_parsing import Query
 from dragon.retrieval.relevance import PUBLIC_LEAST, Hit
 from dragon.sampling.role import Role

@@ -37,10 +37,6 @@ class Adding:
     expiry: Expiry
     changing: asyncio.Lock
 
-    def receive(self) -> Incoming:
-        """A temporary file for an upload: `async with store.receive() as incoming`."""
-        return Incoming(self.incoming)
-
     async def add(
         self,
         name: str,
@@ -60,7 +56,7 @@ class Adding:
         says. Raises DocumentError for an empty or nameless file; nothing is stored then.
         """
         if isinstance(content, bytes):
-            async with self.receive() as incoming:
+            async with Incoming(self.incoming) as incoming:
                 await incoming.write(content)
                 await incoming.close()
                 add = partial(self.add, replace=replace, expires_after=expires_after)

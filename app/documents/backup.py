@@ -52,10 +52,7 @@ class Contents:
 
 
 def backup(data_dir: Path, out: Path) -> Contents:
-    """Write all documents of a data directory, in use or not, to the file `out`, atomically.
-
-    Raises BackupError if there is nothing to back up or `out` cannot be written.
-    """
+    """Write all documents of a data directory, in use or not, to a file. Raises BackupError."""
     if not (data_dir / DATABASE).is_file():
         raise BackupError(f"There is no database in {data_dir}. Is DRAGON_DATA_DIR right?")
     if not out.parent.is_dir():

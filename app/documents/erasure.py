@@ -20,9 +20,9 @@ from sqlalchemy import String, delete, select, type_coerce, update
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
+from app.cancellation import pause
 from app.disk import cause_of, is_of_disk
 from app.documents.index import DocumentIndex
-from app.documents.jobs import pause
 from app.documents.tables.records import Shelf
 from app.documents.uploads import ARRIVING, DELETING, arrived
 from app.owners import everyone
@@ -40,15 +40,8 @@ _GONE = ".deleted"  # ends the name of a directory that is being removed
 GONE = "deleted document"
 """Shown in place of a deleted document's name."""
 
-_NOTHING = {
-    "id": "",
-    "title": GONE,
-    "text": "",
-    "page": None,
-    "start": None,
-    "end": None,
-    "around": "",
-}
+_NOTHING = {"id": "", "title": GONE, "text": "", "around": "", "deleted": True}
+_NOWHERE = dict.fromkeys(("page", "start", "end"))
 
 
 def cited(record: dict[str, Any]) -> set[str]:
@@ -63,7 +56,7 @@ def without(record: dict[str, Any], gone: Collection[str]) -> dict[str, Any]:
     if cited(record).isdisjoint(gone):
         return record
     sources = [
-        source | _NOTHING | {"deleted": True}
+        source | _NOTHING | _NOWHERE
         if source["side"] == "private" and source["id"] in gone
         else source
         for source in record.get("sources", [])
@@ -204,10 +197,7 @@ def _remove(directory: Path) -> None:
 
 
 async def blank_passages(session: AsyncSession, document: str, but_of: str | None = None) -> None:
-    """Remove a document's passages from stored answers, `but_of` one owner; their own text stays.
-
-    Call it after the transaction's first write: an answer saved in between would be overwritten.
-    """
+    """Blank a document's passages in answers, `but_of` one owner; only after a first write."""
     named = type_coerce(StoredMessage.record, String).contains(document, autoescape=True)
     if but_of is not None:
         named &= StoredMessage.owner != but_of

@@ -10,12 +10,12 @@ import heapq
 import itertools
 import logging
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from aiorwlock import RWLock
@@ -23,7 +23,6 @@ from sqlalchemy import Select, select
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.cancellation import to_the_end
-from app.documents.jobs import RunJob
 from app.owners import acting
 from app.storage.tables import Chunk, Document
 from dragon.retrieval.chunking import embedded_text
@@ -31,6 +30,7 @@ from dragon.retrieval.embedder import Passage, TextEmbedder
 from dragon.retrieval.index import IndexFileError, Segments, VectorIndex, Vectors
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 _SHARED = None
 """The part of all documents that are shared; another is of one owner's others."""
@@ -156,6 +156,17 @@ _JOB_BYTES = 640
 _SHORT = 8
 # Sentences between which a newer document comes first, and of a file: what a kill may cost.
 _TURN, _PART = 64, 2048
+
+
+class RunJob(Protocol):
+    """Runs a short blocking function, such as an embedding, off the event loop."""
+
+    def __call__(self, function: Callable[[], T], /) -> Awaitable[T]: ...
+
+
+async def in_thread(function: Callable[[], T]) -> T:
+    """Runs jobs on a worker thread where there is no engine."""
+    return await asyncio.to_thread(function)
 
 
 class Turns:

@@ -44,10 +44,7 @@ class _FromParser(BaseModel):
 
 
 class Cut(_FromParser):
-    """A sentence of the file, as `dragon.retrieval.chunking.ChunkSentence`; `page` if it has pages.
-
-    `confidence` is that of its page, in percent, if the text was recognised in a picture.
-    """
+    """A sentence, as `ChunkSentence`; the `confidence` of recognised text is in percent."""
 
     text: str
     start: int
@@ -106,10 +103,6 @@ _LINE: TypeAdapter[_Line] = TypeAdapter(_Line)
 
 
 Take = Callable[[Batch | Looked], Awaitable[None]]
-
-
-async def _unused(_: Batch | Looked) -> None:
-    """For who wants the text alone."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +192,7 @@ class Parsing:
         path: Path,
         name: str,
         out: Path,
-        take: Take = _unused,
+        take: Take | None = None,
         allowed: Allowance = Allowance(),
     ) -> Parsed:
         """Parse a file uploaded as name, write its text to out, and `take` what is found meanwhile.
@@ -255,13 +248,13 @@ class Parsing:
         worker.dismiss()
 
 
-async def _followed(worker: _Worker, lines: AsyncIterator[bytes], take: Take) -> Parsed:
+async def _followed(worker: _Worker, lines: AsyncIterator[bytes], take: Take | None) -> Parsed:
     """Take all that a parser finds; its last word."""
     last: _Line | None = None
     try:
         async for line in lines:
             last = _LINE.validate_json(line)
-            if isinstance(last, Batch | Looked):
+            if take is not None and isinstance(last, Batch | Looked):
                 await take(last)
     except (ValueError, asyncio.IncompleteReadError, ConnectionError):  # it is no line of ours
         raise DocumentError(_DAMAGED) from None

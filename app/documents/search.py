@@ -31,8 +31,7 @@ from app.documents.hits import (
     title_of,
     whole_end,
 )
-from app.documents.index import DocumentIndex
-from app.documents.jobs import RunJob
+from app.documents.index import DocumentIndex, RunJob
 from app.documents.spelling import respelled
 from app.documents.summaries import Summaries, subject
 from app.documents.tables.answer import answer
@@ -136,7 +135,10 @@ class Finder:
         """The lines that answer, best first."""
         read, thread = to_read(asked.questions, best), None
         if scope.follows is not None:
-            beside = {hit.id: hit for hit in await to_the_end(self._beside(scope.follows.hit))}
+            hit = scope.follows.hit
+            around_it = (await to_the_end(self.near([hit])))[hit.id]
+            at = next((n for n, each in enumerate(around_it) if each.id == hit.id), 0)
+            beside = {each.id: each for each in around_it[max(0, at - NEXT) : at + NEXT + 1]}
             read = [*beside.values(), *(hit for hit in read if hit.id not in beside)]
             thread = Thread(scope.follows.asked, beside.keys())
         near = await to_the_end(self.near(read))
@@ -145,12 +147,6 @@ class Finder:
             lambda: reader.answering(asked.questions, read, near, thread=thread)
         )
         return _newest(asked.text, found, near)
-
-    async def _beside(self, hit: DocumentHit) -> list[DocumentHit]:
-        """A hit and the sentences next to it."""
-        near = (await self.near([hit]))[hit.id]
-        at = next((n for n, each in enumerate(near) if each.id == hit.id), 0)
-        return list(near[max(0, at - NEXT) : at + NEXT + 1])
 
     async def said(self, reply: str, scope: Scope = EVERYTHING) -> DocumentHit | None:
         """The sentence or row that a reply was written from, if any."""

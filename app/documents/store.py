@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,14 +17,14 @@ from app.documents.erasure import DerivedStore, Erasure, Expiry, blank_passages
 from app.documents.folders.folders import Folders
 from app.documents.folders.keeping import CANCELLED, Keeping
 from app.documents.hits import EVERYTHING, Scope
-from app.documents.index import DocumentIndex, Embedding
+from app.documents.index import DocumentIndex, Embedding, RunJob, in_thread
 from app.documents.ingestion import Ingestion
-from app.documents.jobs import RunJob, in_thread
 from app.documents.progress import Progress, final
 from app.documents.redaction import Redaction
 from app.documents.search import Finder
 from app.documents.summaries import Summaries
 from app.documents.tables.records import Shelf
+from app.documents.uploads import Incoming
 from app.owners import everyone
 from app.storage.owned import require_own
 from app.storage.purge import Purge
@@ -86,7 +87,7 @@ class DocumentStore:
         adding = Adding(
             self._files, self._incoming, sessions, self._ingestion, self._expiry, self._changing
         )
-        self.receive, self.add = adding.receive, adding.add
+        self.receive, self.add = partial(Incoming, self._incoming), adding.add
         keeping = Keeping(
             self._files, self._incoming, sessions, self._ingestion, self._erasure, self._changing
         )

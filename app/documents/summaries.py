@@ -159,10 +159,7 @@ def _meant(
     documents: Sequence[Document],
     best: Sequence[DocumentHit],
 ) -> Document | None:
-    """The document to sum up: by its name, or its title, or since it is all about that.
-
-    If any will do it is the one that earlier questions were about, or else the newest.
-    """
+    """The document to sum up: by name, by title or subject; for any, the last asked or newest."""
     known = {each.id: each for each in documents}
     near = [hit for hit in best if hit.document in known]
     if not subject:

@@ -35,10 +35,6 @@ _MAX_NAME_CHARACTERS = 255
 # A rejected body is still read up to this size, since most clients read no response before they
 # have sent the whole request; beyond it the connection is cut.
 _MAX_DRAINED_BYTES = 1 << 30
-_CALLBACKS = (
-    "on_header_field", "on_header_value", "on_header_end", "on_headers_finished", "on_part_data",
-    "on_part_end", "on_end",
-)  # fmt: skip
 
 
 class Incoming:
@@ -137,10 +133,7 @@ def clean_collection(name: str) -> str:
 
 
 class Upload:
-    """A multipart/form-data body with one file in the part `file` and small text fields.
-
-    `filename` and `fields` are complete only after `receive`.
-    """
+    """A multipart/form-data body: a part `file`, and text fields, complete after `receive`."""
 
     def __init__(self, request: Request) -> None:
         self._request = request
@@ -173,8 +166,13 @@ class Upload:
 
     async def _read(self, body: AsyncIterator[bytes], into: Incoming) -> None:
         try:
-            callbacks = {name: getattr(self, f"_{name}") for name in _CALLBACKS}
-            parser = MultipartParser(self._boundary(), callbacks)  # type: ignore[arg-type]
+            kind, options = parse_options_header(self._request.headers.get("content-type"))
+            if kind != b"multipart/form-data" or not (boundary := options.get(b"boundary")):
+                raise InvalidRequestError(
+                    "Send multipart/form-data with the file in a part named 'file'.", param="file"
+                )
+            callbacks = {name[1:]: getattr(self, name) for name in dir(self) if name[:4] == "_on_"}
+            parser = MultipartParser(boundary, callbacks)  # type: ignore[arg-type]
             async for data in body:
                 parser.write(data)
                 for piece in self._pieces:
@@ -190,14 +188,6 @@ class Upload:
             raise InvalidRequestError(
                 "The body has no part named 'file' with a file.", param="file"
             )
-
-    def _boundary(self) -> bytes:
-        kind, options = parse_options_header(self._request.headers.get("content-type"))
-        if kind != b"multipart/form-data" or not options.get(b"boundary"):
-            raise InvalidRequestError(
-                "Send multipart/form-data with the file in a part named 'file'.", param="file"
-            )
-        return options[b"boundary"]
 
     def _on_header_field(self, data: bytes, start: int, end: int) -> None:
         self._header += data[start:end]

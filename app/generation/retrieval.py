@@ -22,11 +22,11 @@ from dragon.inference.rows import Begins, Row, room_for_document
 from dragon.inference.tokenizer import Tokenizer
 from dragon.inference.writer import EVERYDAY
 from dragon.link import control
-from dragon.retrieval.answers import Answers
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.judge import TextJudge
 from dragon.retrieval.prompt_rows import (
     NO_ANSWER,
+    Answers,
     bare_row,
     context_row,
     document_rows,

@@ -37,8 +37,7 @@ from dragon.inference.estimates import Pace
 from dragon.inference.tokenizer import Tokenizer
 from dragon.localizable import localizable
 from dragon.protocol.aggregator_policy import Schedule
-from dragon.retrieval.answers import Answers
-from dragon.retrieval.prompt_rows import first_number
+from dragon.retrieval.prompt_rows import Answers, first_number
 from dragon.sampling.params import Mode
 from dragon.sampling.privacy import Budget
 from dragon.sampling.role import Role

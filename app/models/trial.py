@@ -207,7 +207,7 @@ def main() -> None:
 def _tried(settings: Settings, task: Task) -> Report:
     import torch
 
-    from dragon.retrieval.answers import Answers
+    from dragon.retrieval.prompt_rows import Answers
 
     torch.set_num_threads(settings.threads)
     tokenizer, model = settings.load()

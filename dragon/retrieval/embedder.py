@@ -162,9 +162,8 @@ class Embedder:
     def embed_passages(self, passages: Sequence[Passage]) -> npt.NDArray[np.float32]:
         """As `TextEmbedder.embed_passages`.
 
-        The packaged model reads each text once, between its neighbours; a single passage gets the
-        vector that `embed` gives. Other models need not pool a text's vector as the mean of its
-        tokens: with them each passage is embedded separately, together with its context.
+        The packaged model reads each text once, between its neighbours. Other models need not pool
+        a vector as the mean of tokens: each passage is embedded separately, with its context.
         """
         if not isinstance(self._model, PackagedModel):
             return self.embed([embedded_text(*passage) for passage in passages])

@@ -72,8 +72,7 @@ H = TypeVar("H", bound=Hit)
 def ranked(questions: Sequence[str], vectors: Vectors, found: Sequence[H]) -> list[H]:
     """Candidates with their best score over several questions, best first, ties by id.
 
-    `vectors`, float32 [len(questions), dim], are the questions'. The same text and context get the
-    same score on either side.
+    `vectors`, float32 [len(questions), dim], are the questions'.
     """
     scored = []
     for hit in found:
@@ -91,8 +90,7 @@ def ranked(questions: Sequence[str], vectors: Vectors, found: Sequence[H]) -> li
 def to_read(questions: Sequence[str], best: Sequence[H]) -> list[H]:
     """The candidates worth reading, of those given best first.
 
-    Candidates that have what a question names come before all others: of a hundred similar items
-    only one is item 57.
+    Those with what a question names come first: of a hundred similar items only one is item 57.
     """
     named = {hit.id for each in questions if names(each) for hit in meeting(each, best, _texts)}
     return sorted(best, key=lambda hit: hit.id not in named)[:READ]

@@ -67,12 +67,9 @@ class VectorIndex:
         allowed: Sequence[int] | None = None,
         hidden: Sequence[int] = (),
     ) -> list[tuple[int, float]]:
-        """The k nearest (id, inner product) to a vector [dim], best first; fewer if it holds fewer.
+        """At most the k nearest (id, inner product) to a vector [dim], best first, ties by id.
 
         Only `allowed` ids, if given, and no `hidden` ones.
-
-        Equal scores are ordered by id, so that the same contents give the same result whatever the
-        order they were added in.
         """
         with self._lock:
             k = min(k, len(self))

@@ -228,10 +228,7 @@ class Judge:
 
     @torch.inference_mode()
     def logits(self, question: str, passages: Sequence[Sequence[Line]]) -> list[Logits]:
-        """As `TextJudge.logits`. A line that is cut off entirely cannot answer: minus infinity.
-
-        For a question in a script that the network cannot read, all are 0.
-        """
+        """As `TextJudge.logits`: minus infinity for a line that is cut off, 0 if it cannot read."""
         if not self._pairs.reads(question):
             return [np.zeros(len(passage)) for passage in passages]
         encoded = [self._pairs.encode(question, passage) for passage in passages]

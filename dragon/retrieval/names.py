@@ -127,10 +127,7 @@ def meeting(question: str, hits: Sequence[H], texts_of: Callable[[H], Sequence[s
 
 
 def _met(name: Name, texts: Sequence[str]) -> bool:
-    for text in texts:
-        if (found := _has(name, text)) is not None:
-            return found
-    return False
+    return next((found for text in texts if (found := _has(name, text)) is not None), False)
 
 
 def _has(name: Name, text: str) -> bool | None:

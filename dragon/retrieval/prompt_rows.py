@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from enum import StrEnum
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -23,6 +24,40 @@ from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.query_parsing import plain
 from dragon.retrieval.relevance import BARE_RELEVANCE, SLOPE, Hit
 from dragon.sampling.role import Role
+
+
+class Answers(StrEnum):
+    """How models, and experiments with them, answer."""
+
+    LINES = "lines"  # the line that answers, to whose words the built-in model is held
+    QUOTES = "quotes"  # a row per sentence, to whose words the model is held
+    WORDS = "words"  # numbered passages in one row, from which it writes in its own words
+    ROWS = "rows"  # a row per sentence, from which it writes freely
+
+    @classmethod
+    def of(cls, setting: str | None, *, quotes: bool) -> Answers:
+        """The configured value, or else what the model's configuration says."""
+        return cls(setting) if setting else cls.QUOTES if quotes else cls.WORDS
+
+    @property
+    def one_row(self) -> bool:
+        """Whether everything found goes in one row."""
+        return self in (Answers.WORDS, Answers.LINES)
+
+    @property
+    def quotes(self) -> bool:
+        """Whether an answer has the words of passages, and no others."""
+        return self in (Answers.QUOTES, Answers.LINES)
+
+    @property
+    def passages(self) -> int:
+        """How many passages a side uses by default."""
+        return {Answers.WORDS: 5, Answers.LINES: 1}.get(self, 2)
+
+    def on(self, *, raw: bool) -> Answers:
+        """How to answer a prompt: a `raw` one, a text to continue, has one row per passage."""
+        return Answers.ROWS if raw and self is not Answers.QUOTES else self
+
 
 NO_ANSWER = "I found no direct answer."
 INSTRUCTION = (
@@ -95,11 +130,7 @@ def document_rows(
     quotes: bool,
     begins: Begins = Begins.TURNS,
 ) -> tuple[list[Row], list[P]]:
-    """A row for each passage of at most `room` tokens, and those passages.
-
-    A side without passages takes part with its bare row. `quotes`: the model only quotes, unless
-    the prompt is `raw`.
-    """
+    """A row for each passage of at most `room` tokens, and those; the bare row if none fits."""
     rows, kept = [], []
     for passage in passages:
         row = document_row(

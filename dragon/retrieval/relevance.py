@@ -61,11 +61,10 @@ class Hit:
     """A chunk found by a search.
 
     `id` is the chunk's, `document` and `title` are its document's. A candidate's `score` combines
-    the cosine with the query and the share of the query's words in the chunk; the score of a line
-    that the judge has read is the probability that it answers, and `relevance` the log-odds, in
-    nats. `vector` float32 [dim] is the chunk's embedding, used for re-scoring; `context` is what it
-    stands under (`chunking.Sentence`), or else its document's title. `about` is what the document
-    as a whole is about: a chunk counts as having its words.
+    cosine and share of the query's words; that of a line that the judge has read is the probability
+    that it answers, and `relevance` the log-odds, in nats. `vector` float32 [dim] is its embedding,
+    `context` what it stands under (`chunking.ChunkSentence`), or else its document's title. It
+    counts as having the words of what the document as a whole is `about`.
     """
 
     id: int

@@ -15,8 +15,7 @@ from dragon.inference.engine import Engine
 from dragon.inference.rows import room_for_document
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
-from dragon.retrieval.answers import Answers
-from dragon.retrieval.prompt_rows import NOTHING_FOUND
+from dragon.retrieval.prompt_rows import NOTHING_FOUND, Answers
 from dragon.retrieval.relevance import BARE_RELEVANCE
 from harness.models import SMALL_MODEL
 from peer.corpus.builder import Sharding, build

@@ -263,10 +263,7 @@ class Scan:
 
 
 def scan(root: Path, apart: Path, stopped: Callable[[], bool] = lambda: False) -> Scan:
-    """The files of a folder, without the directory `apart`.
-
-    Raises OSError if it is not there, `FolderTooLargeError`, and `ScanEndedError` once `stopped`.
-    """
+    """The files of a folder, but for those `apart`. Raises OSError and the errors above."""
     with opened(root, apart) as folder:
         with os.scandir(folder.descriptor) as entries:
             found = Scan(folder.identity, bare=next(entries, None) is None)
@@ -342,10 +339,7 @@ def _shown(path: str) -> str:
 
 
 def content_of(root: Path, apart: Path, path: str) -> Content | None:
-    """What a file of a folder holds; None if it changed meanwhile, or is no file any more.
-
-    Of a file over `MAX_BYTES` only so much that this can be told. Raises OSError.
-    """
+    """What a file holds; None if it changed meanwhile. Of one too large only so much. OSError."""
     with opened(root, apart) as folder, folder.below(path, listed=False) as descriptor:
         before = os.fstat(descriptor)
         with open(descriptor, "rb", closefd=False) as file:

@@ -24,6 +24,7 @@ from typing import TypeVar
 from sqlalchemy.exc import SQLAlchemyError
 from watchfiles import Change, awatch
 
+from app.cancellation import pause
 from app.documents.folders.keeping import Keeping
 from app.documents.folders.scan import (
     RULES,
@@ -37,7 +38,6 @@ from app.documents.folders.scan import (
     identity_of,
     scan,
 )
-from app.documents.jobs import pause
 from app.documents.uploads import MAX_BYTES
 from app.owners import act_as
 from app.storage.tables import WatchedFile, WatchedFolder

@@ -15,10 +15,10 @@ from app.documents.readers.common import (
     NESTED,
     Properties,
     UnreadableError,
+    decoded,
     one_line,
     tidy,
 )
-from app.documents.readers.encoding import decoded
 from app.documents.readers.markup import html_text
 from app.documents.readers.paragraphs import paragraphs
 from dragon.localizable import Localizable, localizable

@@ -26,11 +26,11 @@ from app.documents.readers.common import (
     Properties,
     UnreadableError,
     damaged,
+    decoded,
     one_line,
     tidy,
     unreadable,
 )
-from app.documents.readers.encoding import decoded
 from app.documents.readers.grid import Cell, table_lines
 from dragon.localizable import Localizable, localizable
 

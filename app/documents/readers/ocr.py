@@ -63,10 +63,7 @@ class Recognised:
 
 @dataclass(frozen=True)
 class Tesseract:
-    """The program `tesseract`, and the folders that it reads.
-
-    `tell` is called with the number of each page that is looked at, from 1, and of how many.
-    """
+    """The program, and folders it reads; `tell` is called with the page looked at, of how many."""
 
     program: Path
     folders: Sequence[Path]

@@ -185,10 +185,7 @@ class Piece:
 
 @dataclass
 class Layout:
-    """Reads pages in order: a table that goes on over a page's end keeps the names of its columns.
-
-    `read` gives a page's text, or None where it has no columns and its plain text will do.
-    """
+    """Reads pages in order: a table that goes on over a page's end keeps its columns' names."""
 
     _names: list[str] = field(default_factory=list)
 

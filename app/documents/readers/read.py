@@ -24,8 +24,7 @@ from app.documents.readers.markup import (
     without_front_matter,
 )
 from app.documents.readers.ocr import NEEDED, UNCERTAIN, Recognised, Tesseract, image_pages
-from app.documents.readers.office import docx_pages, pptx_slides, rtf_text
-from app.documents.readers.opendocument import odp_slides, odt_pages
+from app.documents.readers.office import docx_pages, odp_slides, odt_pages, pptx_slides, rtf_text
 from app.documents.readers.paragraphs import paragraphs
 from app.documents.readers.pdf import pdf_pages
 from app.documents.readers.sniff import readable, sniff
@@ -48,11 +47,10 @@ _FAILED = localizable(
 
 @dataclass(frozen=True)
 class FileText:
-    """The kind of a file, detected from its bytes, and the text of each page.
+    """The kind of a file, the text of each page, and what the file says of itself.
 
-    `note` says what could not be read, or not for certain, `properties` what the file says of
-    itself. `confidence` is that of pages whose text was recognised in a picture, by their number
-    from 1, in percent.
+    `note` says what could not be read, or not for certain; `confidence`, in percent, is that of
+    pages recognised in a picture, by their number from 1.
     """
 
     kind: str

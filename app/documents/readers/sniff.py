@@ -9,9 +9,15 @@ from pathlib import Path
 from typing import Self
 
 from app.documents.readers.archive import DOCX_TEXT, PPTX_SLIDES, XLSX_BOOK, Archive
-from app.documents.readers.common import ENCRYPTED, UnreadableError, damaged, unreadable
+from app.documents.readers.common import (
+    ENCRYPTED,
+    Decoded,
+    UnreadableError,
+    damaged,
+    decoded,
+    unreadable,
+)
 from app.documents.readers.data import csv_rows, json_value
-from app.documents.readers.encoding import Decoded, decoded
 from dragon.localizable import Localizable, localizable
 
 _PROGRAM = localizable("file.kind.program", "a program")

@@ -17,7 +17,7 @@ from app.documents.readers.archive import RELATIONS, XLSX_BOOK, Archive
 from app.documents.readers.common import UnreadableError, damaged, one_line, unreadable
 from app.documents.readers.grid import Cell as Placed
 from app.documents.readers.grid import table_lines
-from app.documents.readers.opendocument import repetitions
+from app.documents.readers.office import repetitions
 from dragon.localizable import Localizable, localizable
 
 _TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
@@ -86,10 +86,7 @@ def sheets_text(data: bytes, kind: str) -> tuple[str, Localizable | None]:
 
 
 def _refuse_repetition(archive: Archive) -> None:
-    """Raises UnreadableError for rows that say to be there very often: a line makes millions.
-
-    Those behind the last one with something in it cost nothing, and are what people have.
-    """
+    """Raises UnreadableError for rows repeated often, but for blank ones at the end."""
     repeated = 0
     for table in archive.xml("content.xml").iter(f"{_TABLE}table"):
         behind = 0

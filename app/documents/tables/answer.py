@@ -36,10 +36,7 @@ class TableAnswer:
 
 
 def answer(question: str, table: Table, title: str) -> TableAnswer | None:
-    """The answer that a table gives to a question; None if it is not sure to be asked.
-
-    Where it is asked for what cannot be computed the answer is a sentence that says why.
-    """
+    """A table's answer, or a sentence why there is none; None if it is not sure to be asked."""
     asked = read(question, table, title)
     if asked is None or (len(table.columns) == 1 and asked.operation is not Operation.COUNT):
         return None  # of a list the items are counted, and else it is read

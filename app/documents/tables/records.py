@@ -203,10 +203,9 @@ class Shelf:
 
     def __init__(self, files: Path) -> None:
         self.files = files
-        self._tables = lru_cache(_KEPT)(self._read)
-
-    def _read(self, document: str) -> Sequence[Table]:
-        return tables_in((self.files / document / "text").read_text("utf-8"))
+        self._tables = lru_cache(_KEPT)(
+            lambda document: tables_in((files / document / "text").read_text("utf-8"))
+        )
 
     def of(self, document: str, kind: str) -> Sequence[Table]:
         """A document's tables; none if it is gone, or of a kind that has none. It reads a file."""

@@ -1,6 +1,6 @@
 """Slides, OpenDocument and RTF: their structure as text, and files that mean harm.
 
-Covers `app.documents.readers.opendocument`.
+Covers `app.documents.readers.office`.
 """
 
 from __future__ import annotations

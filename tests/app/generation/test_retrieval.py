@@ -13,8 +13,7 @@ from app.generation.cloud_view import MARK
 from app.generation.events import GenerationRequest
 from app.generation.retrieval import Retrieval, quoted
 from dragon.inference.tokenizer import Message
-from dragon.retrieval.answers import Answers
-from dragon.retrieval.prompt_rows import NO_ANSWER
+from dragon.retrieval.prompt_rows import NO_ANSWER, Answers
 from dragon.sampling.params import Sampling
 
 FAIR = "The summer fair is on Saturday 19 July."

@@ -24,7 +24,7 @@ from app.settings import Cloud
 from dragon.errors import ContextLengthError, InvalidRequestError
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Message, Tokenizer
-from dragon.retrieval.answers import Answers
+from dragon.retrieval.prompt_rows import Answers
 from dragon.sampling.params import Mode, Sampling
 
 TEXT = "The combination of the safe is 31-7-12."

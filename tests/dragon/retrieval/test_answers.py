@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragon.retrieval.answers import Answers
+from dragon.retrieval.prompt_rows import Answers
 
 
 @pytest.mark.parametrize(

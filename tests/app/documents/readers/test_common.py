@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.documents.readers.encoding import decoded
+from app.documents.readers.common import decoded
 
 GERMAN = "Der Schlüssel für die Hütte hängt am Haken über der Tür – 40 €."
 
