@@ -1,4 +1,7 @@
-"""The packaged model gives what sentence-transformers gives, bit for bit, without its import."""
+"""The packaged model gives what sentence-transformers gives, bit for bit, without its import.
+
+Covers `dragon.retrieval.bert`.
+"""
 
 from __future__ import annotations
 
