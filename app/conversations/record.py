@@ -129,9 +129,8 @@ class Written:
     def phrases(self) -> list[list[Any]]:
         """The places of the device's own phrases in the whole text."""
         phrases = list(self.before.record.get("phrases", []))
-        found = self.answer.found if self.answer else None
         begun, end = len(self.before.text), len(self.text)
-        if found is not None and found.declines and not found.sources and begun < end:
+        if self.answer and self.answer.declines and begun < end:
             phrases.append([begun, end, Phrase.NO_ANSWER])
         return phrases
 

@@ -100,6 +100,12 @@ class AnswerState:
         return self.found.sources if self.found else ()
 
     @property
+    def declines(self) -> bool:
+        """Whether its text is `NO_ANSWER`, since nothing answers."""
+        found, quotable = self.found, self.request.sampling.quotable
+        return found is not None and found.declines and not found.sources and quotable
+
+    @property
     def participation(self) -> list[tuple[int, int]]:
         """The half-open token ranges written jointly so far."""
         if self._finished is not None:

@@ -45,6 +45,7 @@ class Adjustment:
         self._ends = torch.tensor(sorted(ends), dtype=torch.int64)
         self._least = sampling.min_tokens
         self._mask = mask
+        self.quotable = sampling.quotable
 
     @classmethod
     def asked(
@@ -58,11 +59,6 @@ class Adjustment:
             return None
         mask = tokenizer.mask(sampling.grammar) if sampling.grammar else None
         return cls(sampling, conversation, tokenizer.end_ids, mask)
-
-    @property
-    def held(self) -> bool:
-        """Whether a grammar constrains the answer."""
-        return self._mask is not None
 
     def of(self, logits: torch.Tensor, text: Sequence[int]) -> torch.Tensor:
         """Adjusted logits, float32 [rows, V], after `text`, the answer's first tokens."""

@@ -82,9 +82,8 @@ class Decoder:
         self._model = model
         self._store = store
         self._decoding = decoding
-        # An answer held to a grammar is no quote.
-        free = decoding.adjustment is not None and decoding.adjustment.held
-        self._quoting = Quoting([() if free else row.quotes for row in rows], model.ends)
+        quotes = decoding.adjustment is None or decoding.adjustment.quotable
+        self._quoting = Quoting([row.quotes if quotes else () for row in rows], model.ends)
         self._rows = tuple(rows)
         self._conversation = tuple(conversation)
         self.bases = [len(row.tokens) + len(conversation) for row in rows]

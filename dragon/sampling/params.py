@@ -165,6 +165,11 @@ class Sampling:
         )
 
     @property
+    def quotable(self) -> bool:
+        """Whether the answer may be a quotation: not if it has a format or a least length."""
+        return not (self.grammar or self.min_tokens)
+
+    @property
     def truncates(self) -> bool:
         """Whether truncation drops any tokens of the mixture."""
         return self.top_p < 1.0 or self.top_k > 0 or self.min_p > 0.0

@@ -69,3 +69,19 @@ def test_no_answer_says_the_models_own_instructions(device: Service, cloud: str)
         text = reply.raise_for_status().json()["choices"][0]["message"]["content"]
         assert not runs(text) & told, (question, text)
         turns.append({"role": "assistant", "content": text})
+
+
+@pytest.mark.parametrize(
+    "question", ["Where is the key of the shed?", "Who wrote the rules of curling?"]
+)
+def test_an_answer_of_a_least_length_is_no_quotation(device: Service, question: str) -> None:
+    url = f"{device.url}/v1/chat/completions"
+    body = {"messages": [{"role": "user", "content": question}], "dragon": {"cloud": "never"}}
+
+    def written(**asked: object) -> int:
+        reply = httpx.post(url, headers=device.headers, json=body | asked, timeout=300)
+        return int(reply.raise_for_status().json()["usage"]["completion_tokens"])
+
+    assert written(ignore_eos=True, max_tokens=40) == 40
+    assert written(min_tokens=20, max_tokens=40) >= 20
+    assert written(max_tokens=3, n=2, logprobs=True) == 6

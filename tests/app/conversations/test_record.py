@@ -141,6 +141,14 @@ def test_a_text_without_sources_is_a_phrase_where_the_model_only_quotes() -> Non
     assert written.phrases == [[0, 4, "redacted"]]
 
 
+@pytest.mark.parametrize("asked", [Sampling(min_tokens=1), Sampling(grammar="start: /a/")])
+def test_a_text_that_cannot_be_a_quotation_is_no_phrase(asked: Sampling) -> None:
+    answer = AnswerState(GenerationRequest((1,), "?", asked))
+    answer.take(SourcesFound((), declines=True))
+    answer.take(TextDelta("None.", (1,)))
+    assert "phrases" not in Written(Before(), 0, answer).record
+
+
 def test_that_a_part_of_the_clouds_corpus_was_not_searched_is_kept(answer: AnswerState) -> None:
     assert "unsearched" not in Written(Before(), 0, answer).record
     answer.take(PeerChanged(True, 3, "back", unsearched=2))
