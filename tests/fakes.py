@@ -117,17 +117,17 @@ class FakeGeneration:
             ends = token in request.stop_tokens
             text = stream.stop() if ends else stream.push([token])
             written += 1
+            if last := stream.stopped or written == min(limit, len(tokens)):
+                text += stream.finish()
             if written == 3 and self.no_room is None:
                 yield PeerChanged(joint=False, position=3, reason="the peer does not answer")
-            yield TextDelta(text, (token,))
+            yield TextDelta(text, (token,), last)
             if request.details is not None:
                 detail = self._detail(written - 1, token, told, request.details.top)
                 told = detail.end
                 yield Detailed((detail,))
             if stream.stopped:
                 break
-        if rest := stream.finish():
-            yield TextDelta(rest, ())
         complete = stream.stopped or written == len(tokens)
         yield Finished(
             reason="stop" if complete else "length",

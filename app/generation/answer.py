@@ -218,14 +218,15 @@ class Answer:
                 text += self._stream.stop()
             elif token not in self._tokenizer.end_ids:
                 text += self._stream.push([token])
-        if last or self._stream.stopped:
+        last = last or self._stream.stopped
+        if last:
             text += self._stream.finish()
         taken = tuple(self.tokens[before:])
         self.trace.text(before, len(taken))
         self.length += len(text)
         if self.details is not None:
             self.details.take(settled[: len(taken)], self.length)
-        return TextDelta(text, taken)
+        return TextDelta(text, taken, last)
 
     def cited(self, text: str) -> Cited | None:
         """The citations that newly final text completes, if any."""

@@ -203,10 +203,14 @@ class SourcesFound:
 
 @dataclass(frozen=True)
 class TextDelta:
-    """Text that is final, and the tokens it came from (none while a character is incomplete)."""
+    """Text that is final, and the tokens it came from (none while a character is incomplete).
+
+    After the `last` one the text is complete.
+    """
 
     text: str
     tokens: tuple[int, ...]
+    last: bool = False
 
 
 @dataclass(frozen=True)

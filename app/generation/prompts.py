@@ -190,9 +190,8 @@ def known(ids: Sequence[int], tokenizer: Tokenizer, model: str, param: str) -> l
     """The ids; raises `InvalidRequestError` if one is not in the model's vocabulary."""
     if ids and max(ids) >= tokenizer.vocab_size:
         raise InvalidRequestError(
-            f"{param}: {max(ids)} is not a token of {model}, whose vocabulary has "
-            f"{tokenizer.vocab_size}: these are another tokenizer's ids. Send the text, or ids of "
-            "/tokenize",
+            f"{param}: {max(ids)} is out of vocabulary: {model} has {tokenizer.vocab_size} tokens. "
+            "These are another tokenizer's ids; send the text, or ids of /tokenize",
             param=param,
         )
     return list(ids)

@@ -106,9 +106,9 @@ class Renderer(ABC, Generic[B]):
         if body.scored and isinstance(event, TextDelta | Detailed):
             yield from self._scored(choice, self._pairings[index].take(event))
         match event:
-            case TextDelta(text=text, tokens=tokens) if not body.scored:
+            case TextDelta(text=text) if not body.scored:
                 if text or body.return_token_ids:
-                    yield self._chunk(choice, self._piece(choice, text, tokens))
+                    yield from self._more(choice, event)
             case PromptDetailed(details=details):
                 for each in self.choices:
                     scores = self._scores(each, details) if each.first is choice.answer else None
@@ -137,8 +137,14 @@ class Renderer(ABC, Generic[B]):
     def _scored(
         self, choice: Choice, pairs: Iterator[tuple[TextDelta, list[TokenDetail]]]
     ) -> Iterator[bytes]:
-        for piece, details in pairs:
-            yield self._chunk(choice, self._piece(choice, piece.text, piece.tokens, details))
+        for delta, details in pairs:
+            yield from self._more(choice, delta, details)
+
+    def _more(
+        self, choice: Choice, delta: TextDelta, details: Sequence[TokenDetail] | None = None
+    ) -> Iterator[bytes]:
+        """The chunk of more text."""
+        yield self._chunk(choice, self._piece(choice, delta.text, delta.tokens, details))
 
     def _chunk(
         self,
@@ -303,11 +309,20 @@ class ChatRenderer(Renderer[ChatBody]):
 
 
 class CompletionRenderer(Renderer[CompletionBody]):
-    """`/v1/completions`. With `echo` the prompt comes first."""
+    """`/v1/completions`. With `echo` the prompt comes first; the reason comes with the last text.
+
+    Only what our own object tells of that text comes between them.
+    """
 
     prefix = "cmpl"
     whole_type = Completion
     chunk_type = CompletionChunk
+
+    def __init__(
+        self, body: CompletionBody, requests: Sequence[GenerationRequest], state: AppState
+    ) -> None:
+        super().__init__(body, requests, state)
+        self._last: dict[int, TextPiece] = {}
 
     def _opening(self, choice: Choice) -> BaseModel | None:
         if not (self._body.echo or self._body.return_token_ids):
@@ -315,13 +330,21 @@ class CompletionRenderer(Renderer[CompletionBody]):
         ids = self._prompt_ids(choice)
         return TextPiece(index=choice.index, text=self._prompt(choice), prompt_token_ids=ids)
 
+    def _more(
+        self, choice: Choice, delta: TextDelta, details: Sequence[TokenDetail] | None = None
+    ) -> Iterator[bytes]:
+        if delta.last and self._body.dragon is None:
+            self._last[choice.index] = self._piece(choice, delta.text, delta.tokens, details)
+        else:
+            yield from super()._more(choice, delta, details)
+
     def _piece(
         self,
         choice: Choice,
         text: str,
         tokens: Sequence[int] = (),
         details: Sequence[TokenDetail] | None = None,
-    ) -> BaseModel:
+    ) -> TextPiece:
         logprobs = None if details is None else self._logprobs(self._placed(choice, details))
         return TextPiece(
             index=choice.index, text=text, logprobs=logprobs, token_ids=self._ids(tokens)
@@ -338,7 +361,8 @@ class CompletionRenderer(Renderer[CompletionBody]):
         )
 
     def _closing(self, choice: Choice, reason: FinishReason) -> BaseModel:
-        return TextPiece(index=choice.index, text="", finish_reason=reason)
+        last = self._last.pop(choice.index, TextPiece(index=choice.index, text=""))
+        return last.model_copy(update={"finish_reason": reason})
 
     def _complete(self, choice: Choice) -> BaseModel:
         answer = choice.answer

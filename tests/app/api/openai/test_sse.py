@@ -72,9 +72,14 @@ async def test_a_completion_stream(client: httpx.AsyncClient, generation: FakeGe
     assert done == "[DONE]"
     assert {c["object"] for c in chunks} == {"text_completion"}
     assert "".join(c["choices"][0]["text"] for c in chunks) == generation.script
+    assert [c["choices"][0]["finish_reason"] for c in chunks[:-1]] == [None] * (len(chunks) - 1)
     assert chunks[-1]["choices"][0] == {
-        "index": 0, "text": "", "logprobs": None, "finish_reason": "stop",
+        "index": 0, "text": ".", "logprobs": None, "finish_reason": "stop",
     }  # fmt: skip
+    asked = CONTINUE | {"dragon": {"provenance": True}}
+    *data, _ = data_of(await client.post("/v1/completions", json=asked))
+    last = json.loads(data[-1])["choices"][0]
+    assert (last["text"], last["finish_reason"]) == ("", "stop")
 
 
 @pytest.mark.parametrize("failing_after", [0, 2])
