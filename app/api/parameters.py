@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import secrets
-from typing import Protocol
+from typing import Annotated
 
+from pydantic import Field
+
+from app.api.openai.field_types import Names, Strict
 from app.generation.events import GenerationRequest
 from app.generation.prompts import Prompt
 from app.settings import Cloud, Settings
@@ -12,23 +15,19 @@ from dragon.errors import InvalidRequestError
 from dragon.sampling.params import Sampling
 
 
-class AnswerOptions(Protocol):
-    """What REST's `dragon` object and the page's parameters have in common."""
+class AnswerOptions(Strict):
+    """What REST's `dragon` object and the page's parameters have in common.
 
-    @property
-    def top_k(self) -> int | None: ...
+    `documents` (ids) and `collections` (names) limit which of the user's documents may be used.
+    `cloud` says when the cloud is asked to take part; `private` is short for never.
+    """
 
-    @property
-    def private(self) -> bool: ...
-
-    @property
-    def cloud(self) -> Cloud | None: ...
-
-    @property
-    def documents(self) -> tuple[str, ...] | None: ...
-
-    @property
-    def collections(self) -> tuple[str, ...] | None: ...
+    top_k: Annotated[int, Field(ge=0, le=32)] | None = None
+    private: bool = False
+    cloud: Annotated[Cloud | None, Field(strict=False)] = None
+    documents: Names | None = None
+    collections: Names | None = None
+    provenance: bool = False
 
 
 def seed_or_new(seed: int | None) -> int:

@@ -23,8 +23,12 @@ from app.api.openai.field_types import (
 from app.api.openai.schemas import ChatBody, DragonOptions
 from app.api.openai.spellings import NOTHING, Lenient
 from app.api.openai.structured import ResponseFormat
-from app.api.openai.tools import (
+from app.api.openai.turns import (
     MAX_TOOLS,
+    MAX_TURNS,
+    CallBody,
+    CalledFunction,
+    ChatMessage,
     FunctionBody,
     Name,
     NamedFunction,
@@ -32,7 +36,6 @@ from app.api.openai.tools import (
     ToolBody,
     ToolChoice,
 )
-from app.api.openai.turns import MAX_TURNS, CallBody, CalledFunction, ChatMessage
 from dragon.errors import InvalidRequestError
 
 

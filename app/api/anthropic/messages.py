@@ -18,11 +18,10 @@ from app.api.openai.dragon_fields import DragonReply
 from app.api.openai.field_types import UNSENT
 from app.api.openai.models import require_model
 from app.api.openai.openapi import MessageErrorReply, failures
-from app.api.openai.parameters import chat_requests, rendering_of
+from app.api.openai.parameters import chat_requests, offered, reading_of, rendering_of
 from app.api.openai.schemas import DragonOptions
 from app.api.openai.sse import EventStream, named
 from app.api.openai.tokenize import chat_ids
-from app.api.openai.tools import offered, reading_of
 from app.api.openai.turns import as_messages
 from app.container import State
 from app.generation.events import Event, TextDelta

@@ -28,8 +28,16 @@ from app.api.openai.field_types import (
 from app.api.openai.schemas import ChatBody, CompletionBody, DragonOptions
 from app.api.openai.spellings import Lenient
 from app.api.openai.structured import ResponseFormat
-from app.api.openai.tools import MAX_TOOLS, Name, ToolBody, Tools
-from app.api.openai.turns import CallBody, CalledFunction, ChatMessage, OfAnAssistant
+from app.api.openai.turns import (
+    MAX_TOOLS,
+    CallBody,
+    CalledFunction,
+    ChatMessage,
+    Name,
+    OfAnAssistant,
+    ToolBody,
+    Tools,
+)
 
 USUAL_TEMPERATURE = 0.8
 """Ollama's default, if neither the request nor the model sets one."""

@@ -22,10 +22,9 @@ from app.api.openai.field_types import UNSENT
 from app.api.openai.logprobs import Pairing, TokenLogprob, chat_logprobs
 from app.api.openai.models import require_model
 from app.api.openai.openapi import failures
-from app.api.openai.parameters import chat_requests, completion_requests
+from app.api.openai.parameters import chat_requests, completion_requests, reading_of
 from app.api.openai.schemas import ChatBody
 from app.api.openai.sse import EventStream
-from app.api.openai.tools import reading_of
 from app.container import AppState, State
 from app.generation.events import Detailed, Event, GenerationRequest, TextDelta, TokenDetail
 from app.problems import Problem

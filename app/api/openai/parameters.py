@@ -16,8 +16,7 @@ from app.api.openai.schemas import (
     TokenizeBody,
 )
 from app.api.openai.structured import checked
-from app.api.openai.tools import calling, offered
-from app.api.openai.turns import as_messages
+from app.api.openai.turns import NamedTool, as_messages
 from app.api.parameters import request_for, seed_or_new
 from app.container import AppState
 from app.generation.events import GenerationRequest
@@ -26,9 +25,12 @@ from app.settings import Cloud
 from dragon.errors import InvalidRequestError
 from dragon.inference.chat_template import Rendering
 from dragon.inference.choice import DefaultSampling
-from dragon.inference.tokenizer import Tokenizer
+from dragon.inference.reading import BEGIN, Reading
+from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.inference.tools import CallFormat, Tool
 from dragon.sampling.params import Mode, Sampling
+
+_END = 8  # last tokens of a prompt in which reasoning may begin
 
 
 async def chat_requests(body: ChatBody, state: AppState) -> list[GenerationRequest]:
@@ -94,6 +96,72 @@ def variables_of(body: ChatBody | TokenizeBody, tokenizer: Tokenizer) -> dict[st
     asked = {"enable_thinking": thinks, "thinking": thinks, "reasoning_effort": effort}
     known = {name: asked[name] for name in tokenizer.variables if asked[name] is not None}
     return known | own
+
+
+def reading_of(body: ChatBody, request: GenerationRequest, tokenizer: Tokenizer) -> Reading:
+    """How to read the answer to a chat: whether it may call, and reason first."""
+    end = tokenizer.decode(request.conversation[-_END:], special=True).rstrip()
+    # An answer held to a grammar begins with that.
+    return Reading(
+        tokenizer.call_form if _may_call(body) else None,
+        reasons=tokenizer.reasons,
+        begun=end.endswith(BEGIN) and not request.sampling.grammar,
+    )
+
+
+def _may_call(body: ChatBody) -> bool:
+    return bool(body.tools) and body.tool_choice != "none"
+
+
+def require_tools(messages: Sequence[Message], tokenizer: Tokenizer) -> None:
+    """Raises `InvalidRequestError` for turns with calls if the model's template has none."""
+    called = any(message.calls or message.role == "tool" for message in messages)
+    if called and tokenizer.call_form is None:
+        raise _without("messages")
+
+
+def _without(param: str) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"{param}: this model's chat template has no tools, or calls them in a form that is "
+        'not known here; use another model, or send tool_choice "none" and no calls',
+        param=param,
+    )
+
+
+def offered(
+    body: ChatBody, tokenizer: Tokenizer, messages: Sequence[Message]
+) -> tuple[list[Tool], CallFormat | None]:
+    """The tools that a model may call, and how it writes calls; None if it is to call none.
+
+    Raises `InvalidRequestError` for a model whose chat template has no tools, even if only the
+    messages have calls, and for a choice that is not among the tools.
+    """
+    if not body.tools and body.tool_choice not in (None, "none", "auto"):
+        raise InvalidRequestError("tool_choice: there are no tools", param="tool_choice")
+    form = tokenizer.call_form
+    if _may_call(body) and form is None:
+        raise _without("tools")
+    require_tools(messages, tokenizer)
+    if not _may_call(body):
+        return [], None
+    tools = [each.tool() for each in body.tools]
+    choice = body.tool_choice
+    if isinstance(choice, NamedTool) and choice.function.name not in {t.name for t in tools}:
+        raise InvalidRequestError(
+            f"tool_choice: there is no tool {choice.function.name!r}", param="tool_choice"
+        )
+    return tools, form
+
+
+def calling(body: ChatBody, tools: Sequence[Tool], form: CallFormat) -> str:
+    """The grammar of an answer that must call, empty if it need not."""
+    choice = body.tool_choice
+    if isinstance(choice, NamedTool):
+        tools = [tool for tool in tools if tool.name == choice.function.name]
+        return form.grammar(tools, parallel=False)
+    if choice == "required":
+        return form.grammar(tools, parallel=body.parallel_tool_calls is not False)
+    return ""
 
 
 def _held(body: ChatBody, tools: Sequence[Tool], form: CallFormat | None) -> tuple[str, str]:

@@ -24,6 +24,7 @@ from app.api.openai.logprobs import (
     prompt_logprobs,
     text_logprobs,
 )
+from app.api.openai.parameters import reading_of
 from app.api.openai.responses import (
     CallReply,
     ChatChoice,
@@ -41,7 +42,6 @@ from app.api.openai.responses import (
     TextPiece,
 )
 from app.api.openai.schemas import ChatBody, CompletionBody, GenerationBody
-from app.api.openai.tools import reading_of
 from app.container import AppState
 from app.generation.accumulator import AnswerState
 from app.generation.events import (

@@ -20,13 +20,11 @@ from app.api.openai.field_types import (
     Limit,
     LogitBias,
     MinP,
-    Names,
     Penalty,
     Repetition,
     Seed,
     Stop,
     Str,
-    Strict,
     Temperature,
     Top,
     TopK,
@@ -36,10 +34,9 @@ from app.api.openai.field_types import (
 )
 from app.api.openai.spellings import NOTHING, SPELLINGS, Lenient, unfolded
 from app.api.openai.structured import ResponseFormat, allowed_of, choice_of, held_to, schema_of
-from app.api.openai.tools import ToolChoice, Tools
-from app.api.openai.turns import MAX_TURNS, ChatMessage
+from app.api.openai.turns import MAX_TURNS, ChatMessage, ToolChoice, Tools
+from app.api.parameters import AnswerOptions
 from app.generation.events import Details
-from app.settings import Cloud
 from dragon.inference import grammar
 from dragon.protocol.messages import MAX_TOKENS
 from dragon.sampling.params import MAX_GRAMMAR, Mode
@@ -62,23 +59,15 @@ Token = Annotated[int, Field(ge=0, lt=1 << 31)]
 Notation = Annotated[Str, Field(min_length=1, max_length=MAX_GRAMMAR)]
 
 
-class DragonOptions(Strict):
+class DragonOptions(AnswerOptions):
     """Our own parameters. Sending the object, even empty, requests `dragon` in the response.
 
-    `documents` (ids) and `collections` (names) limit which of the user's documents may be used.
-    `cloud` says when the cloud is asked to take part; `private` is short for never. `epsilon`
-    bounds what the cloud can learn of the passages used from the words it is sent. The answer
-    is held to a `grammar` in Lark or GBNF, or to a `regex`. With `wait` its first token waits
-    for the cloud, however long that takes.
+    `epsilon` bounds what the cloud can learn of the passages used from the words it is sent. The
+    answer is held to a `grammar` in Lark or GBNF, or to a `regex`. With `wait` its first token
+    waits for the cloud, however long that takes.
     """
 
     aggregation: Annotated[Mode | None, Field(strict=False)] = None
-    top_k: Annotated[int, Field(ge=0, le=32)] | None = None
-    private: bool = False
-    cloud: Annotated[Cloud | None, Field(strict=False)] = None
-    documents: Names | None = None
-    collections: Names | None = None
-    provenance: bool = False
     wait: bool = False
     epsilon: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)] | None = None
     grammar: Notation | None = None

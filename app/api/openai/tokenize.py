@@ -10,9 +10,8 @@ from pydantic import BaseModel
 
 from app.api.openai.models import UnknownModelError
 from app.api.openai.openapi import failures
-from app.api.openai.parameters import rendering_of
+from app.api.openai.parameters import rendering_of, require_tools
 from app.api.openai.schemas import MAX_TEXT, DetokenizeBody, TokenizeBody
-from app.api.openai.tools import require_tools
 from app.api.openai.turns import as_messages
 from app.container import AppState, State
 from app.generation.prompts import known

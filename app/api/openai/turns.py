@@ -1,4 +1,4 @@
-"""The turns of a chat: texts, and calls of tools with what these returned."""
+"""The turns of a chat, with calls of tools and what these returned, and the tools themselves."""
 
 from __future__ import annotations
 
@@ -8,14 +8,66 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
-from app.api.openai.field_types import Str, invalid, neutral, text_of_parts, unicode_within
+from app.api.openai.field_types import (
+    JsonObject,
+    Str,
+    invalid,
+    neutral,
+    text_of_parts,
+    unicode_within,
+)
 from app.api.openai.spellings import Lenient
-from app.api.openai.tools import MAX_TOOLS, Name
 from dragon.inference.tokenizer import Message
-from dragon.inference.tools import ToolCall
+from dragon.inference.tools import Tool, ToolCall
 
 T = TypeVar("T")
 MAX_TURNS = 2048
+MAX_TOOLS = 128
+
+Name = Annotated[str, Field(pattern="^[a-zA-Z0-9_-]{1,64}$")]
+
+
+class FunctionBody(Lenient):
+    """A function that may be called, with a JSON schema of its arguments."""
+
+    AT: ClassVar = "tools[]."
+
+    name: Name
+    description: Str | None = None
+    parameters: JsonObject | None = None
+    strict: bool | None = None
+
+
+class ToolBody(Lenient):
+    """A tool: a function of the client's own."""
+
+    AT: ClassVar = "tools[]."
+
+    type: Literal["function"]
+    function: FunctionBody
+
+    def tool(self) -> Tool:
+        """In the form that the model is given."""
+        function = self.function
+        parameters = {} if function.parameters is None else {"parameters": function.parameters}
+        return Tool(function.name, function.description or "", **parameters)
+
+
+class NamedFunction(Lenient):
+    """The name of a function."""
+
+    name: Name
+
+
+class NamedTool(Lenient):
+    """The one tool to call."""
+
+    type: Literal["function"]
+    function: NamedFunction
+
+
+Tools = Annotated[list[ToolBody], Field(max_length=MAX_TOOLS)]
+ToolChoice = Literal["none", "auto", "required"] | NamedTool
 
 
 class CalledFunction(Lenient):

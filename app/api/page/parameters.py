@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from app.api.openai.field_types import Limit, Names, Seed, Temperature
-from app.api.parameters import request_for, seed_or_new
+from app.api.openai.field_types import Limit, Seed, Temperature
+from app.api.parameters import AnswerOptions, request_for, seed_or_new
 from app.container import AppState
 from app.generation.cloud_view import NOTHING
 from app.generation.events import Details, GenerationRequest
 from app.generation.prompts import Prompt, chat_prompt
-from app.settings import Cloud
 from app.storage.tables import MessageState, StoredMessage
 from dragon.errors import ContextLengthError
 from dragon.inference import tokenizer
@@ -25,21 +24,13 @@ from dragon.sampling.params import Mode, Sampling
 DEFAULT_TEMPERATURE = 0.15
 
 
-class Params(BaseModel):
+class Params(AnswerOptions):
     """How to answer; omitted fields take the settings' defaults."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     temperature: Temperature | None = None
     max_tokens: Limit | None = None
     seed: Seed | None = None
-    top_k: Annotated[int, Field(ge=0, le=32)] | None = None
-    private: bool = False
-    cloud: Annotated[Cloud | None, Field(strict=False)] = None
-    documents: Names | None = None
-    collections: Names | None = None
     mode: Annotated[Mode | None, Field(strict=False)] = None
-    provenance: bool = False
 
 
 def request_of(state: AppState, prompt: Prompt, params: Params) -> GenerationRequest:

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from starlette.websockets import WebSocketState
 
 from app.api.errors import validation_problem
-from app.api.openai.tools import require_tools
+from app.api.openai.parameters import require_tools
 from app.api.openai.turns import as_messages
 from app.api.page.client_messages import INCOMING, Again, Ask, Continue, Incoming, Say, Stop, Watch
 from app.api.page.conversations import summary, view

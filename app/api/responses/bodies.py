@@ -20,15 +20,19 @@ from app.api.openai.field_types import (
 from app.api.openai.schemas import ChatBody, DragonOptions, StreamOptions
 from app.api.openai.spellings import NOTHING, Lenient
 from app.api.openai.structured import JsonSchema, ResponseFormat
-from app.api.openai.tools import (
+from app.api.openai.turns import (
     MAX_TOOLS,
+    MAX_TURNS,
+    CallBody,
+    CalledFunction,
+    ChatMessage,
     FunctionBody,
     NamedFunction,
     NamedTool,
+    Text,
     ToolBody,
     ToolChoice,
 )
-from app.api.openai.turns import MAX_TURNS, CallBody, CalledFunction, ChatMessage, Text
 from dragon.errors import InvalidRequestError
 
 # Items that a client sends back have ids and states.

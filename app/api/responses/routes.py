@@ -14,8 +14,7 @@ from app.api.openai.delivery import begun, choice_of, respond
 from app.api.openai.models import require_model
 from app.api.openai.openapi import failures
 from app.api.openai.paging import Deleted, Paged
-from app.api.openai.parameters import chat_requests
-from app.api.openai.tools import reading_of
+from app.api.openai.parameters import chat_requests, reading_of
 from app.api.openai.vector_stores import limits
 from app.api.responses import stored
 from app.api.responses.bodies import ResponseBody

@@ -1,6 +1,6 @@
 """Tools as the stock client sends them, and calls as it reads them, of models of either form.
 
-Covers `app.api.openai.turns`.
+Covers `app.api.openai.parameters` and `app.api.openai.turns`.
 """
 
 from __future__ import annotations
