@@ -9,24 +9,15 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Field
 
 from app.api.openai.embeddings import MAX_INPUTS
-from app.api.openai.field_types import (
-    JsonObject,
-    MinP,
-    Penalty,
-    Repetition,
-    Seed,
-    Stop,
-    Str,
-    Temperature,
-    Top,
-    TopK,
-    TopP,
-    invalid,
-    neutral,
-    unicode_within,
+from app.api.openai.field_types import JsonObject, Limit, Str, Top, invalid, neutral, unicode_within
+from app.api.openai.schemas import (
+    ChatBody,
+    CompletionBody,
+    DragonOptions,
+    SamplingBody,
+    unlimited,
 )
-from app.api.openai.schemas import ChatBody, CompletionBody, DragonOptions
-from app.api.openai.spellings import Lenient
+from app.api.openai.spellings import NOTHING, Lenient
 from app.api.openai.structured import ResponseFormat
 from app.api.openai.turns import (
     MAX_TOOLS,
@@ -43,41 +34,18 @@ USUAL_TEMPERATURE = 0.8
 """Ollama's default, if neither the request nor the model sets one."""
 
 
-class OllamaOptions(Lenient):
+class OllamaOptions(SamplingBody):
     """Options of a request to a model; those about loading it are accepted without effect."""
 
     AT: ClassVar = "options."
+    NOTHING: ClassVar = NOTHING | {
+        "f16_kv", "low_vram", "main_gpu", "num_batch", "num_gpu", "num_thread", "numa", "use_mlock",
+        "use_mmap",
+    }  # fmt: skip
 
-    temperature: Temperature | None = None
-    top_p: TopP | None = None
-    top_k: TopK | None = None
-    min_p: MinP | None = None
-    repeat_penalty: Repetition | None = None
-    seed: Seed | None = None
-    num_predict: Annotated[int, Field(ge=-2, lt=1 << 31)] | None = None
-    stop: Stop = Field(default_factory=list)
-    presence_penalty: Penalty | None = None
-    frequency_penalty: Penalty | None = None
-
-    num_ctx: int | None = None
-    num_batch: int | None = None
-    num_gpu: int | None = None
-    main_gpu: int | None = None
-    num_thread: int | None = None
-    num_keep: int | None = None
-    numa: bool | None = None
-    low_vram: bool | None = None
-    f16_kv: bool | None = None
-    use_mmap: bool | None = None
-    use_mlock: bool | None = None
-    repeat_last_n: int | None = None
-
-    typical_p: Annotated[Any, neutral(0, 1)] = None
-    tfs_z: Annotated[Any, neutral(1)] = None
-    mirostat: Annotated[Any, neutral(0)] = None
-    mirostat_tau: Annotated[Any, neutral()] = None
-    mirostat_eta: Annotated[Any, neutral()] = None
-    penalize_newline: Annotated[Any, neutral()] = None
+    max_tokens: Annotated[Limit | None, BeforeValidator(lambda most: unlimited(most) or None)] = (
+        None
+    )
 
 
 def _format(given: Any) -> Any:
@@ -143,22 +111,11 @@ class OllamaBody(_Named):
     def _shared(self, usual_temperature: float | None) -> dict[str, Any]:
         """The fields that a chat and a completion share."""
         options = self.options or OllamaOptions()
-        given = options.temperature
-        # Negative means unlimited.
-        limit = options.num_predict if (options.num_predict or 0) > 0 else None
         return {
             "model": self.name,
-            "temperature": usual_temperature if given is None else given,
-            "top_p": options.top_p,
-            "top_k": options.top_k,
-            "min_p": options.min_p,
-            "repetition_penalty": options.repeat_penalty,
-            "seed": options.seed,
-            "max_tokens": limit,
-            "stop": options.stop,
+            "temperature": usual_temperature,
+            **options.model_dump(exclude_none=True),
             "response_format": _response_format(self.format),
-            "presence_penalty": options.presence_penalty,
-            "frequency_penalty": options.frequency_penalty,
             "dragon": self.dragon,
         }
 

@@ -48,12 +48,12 @@ MAX_TEXT = 300_000
 """The most characters to tokenize, or ids to join, at a time."""
 
 
-def _unlimited(given: Any) -> Any:
+def unlimited(given: Any) -> Any:
     """Other servers' values for no limit: -1, and Ollama's -2."""
     return None if given in (-1, -2) and not isinstance(given, bool) else given
 
 
-UNLIMITED = BeforeValidator(_unlimited)
+UNLIMITED = BeforeValidator(unlimited)
 MaxTokens = Annotated[Limit | None, UNLIMITED]
 Token = Annotated[int, Field(ge=0, lt=1 << 31)]
 Notation = Annotated[Str, Field(min_length=1, max_length=MAX_GRAMMAR)]
@@ -92,22 +92,37 @@ class StreamOptions(Lenient):
     include_obfuscation: bool | None = None
 
 
-class GenerationBody(Lenient):
+class SamplingBody(Lenient):
+    """What every request that writes may set, as OpenAI and vLLM spell it."""
+
+    SPELLINGS: ClassVar[Mapping[str, str]] = SPELLINGS
+    NOTHING: ClassVar[frozenset[str]] = NOTHING
+
+    temperature: Temperature | None = None
+    top_p: TopP | None = None
+    top_k: TopK | None = None
+    min_p: MinP | None = None
+    repetition_penalty: Repetition | None = None
+    presence_penalty: Penalty | None = None
+    frequency_penalty: Penalty | None = None
+    seed: Seed | None = None
+    max_tokens: MaxTokens = None
+    stop: Stop = Field(default_factory=list)
+
+    mirostat: Annotated[Any, neutral(0)] = None
+    tfs_z: Annotated[Any, neutral(1)] = None
+    typical_p: Annotated[Any, neutral(0, 1)] = None
+
+
+class GenerationBody(SamplingBody):
     """What completions and chat completions share; the default `model` is the one that writes."""
 
     # The name of the parameter that sets `response_format`.
     FORMAT: ClassVar[str] = "response_format"
     # Whether the prompt is run as it stands, without a template.
     RAW: ClassVar[bool] = False
-    SPELLINGS: ClassVar[Mapping[str, str]] = SPELLINGS
-    NOTHING: ClassVar[frozenset[str]] = NOTHING
 
     model: Str | None = None
-    temperature: Temperature | None = None
-    top_p: TopP | None = None
-    seed: Seed | None = None
-    max_tokens: MaxTokens = None
-    stop: Stop = Field(default_factory=list)
     n: Annotated[int, Field(ge=1, le=MAX_CHOICES)] | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
@@ -115,14 +130,7 @@ class GenerationBody(Lenient):
     # The caller's own name; it changes nothing.
     user: str | None = None
 
-    presence_penalty: Penalty | None = None
-    frequency_penalty: Penalty | None = None
     logit_bias: LogitBias | None = None
-
-    # Spelled as in vLLM.
-    top_k: TopK | None = None
-    min_p: MinP | None = None
-    repetition_penalty: Repetition | None = None
     min_tokens: Annotated[int, Field(ge=0, le=MAX_TOKENS)] | None = None
     ignore_eos: bool | None = None
     return_token_ids: bool | None = None
@@ -150,12 +158,9 @@ class GenerationBody(Lenient):
     early_stopping: Annotated[Any, neutral(False)] = None
     length_penalty: Annotated[Any, neutral(1)] = None
     logits_processors: Annotated[Any, neutral([])] = None
-    mirostat: Annotated[Any, neutral(0)] = None
     mirostat_mode: Annotated[Any, neutral(0)] = None
-    tfs_z: Annotated[Any, neutral(1)] = None
     top_a: Annotated[Any, neutral(0)] = None
     top_n_sigma: Annotated[Any, neutral(-1, 0)] = None
-    typical_p: Annotated[Any, neutral(1)] = None
     use_beam_search: Annotated[Any, neutral(False)] = None
     xtc_probability: Annotated[Any, neutral(0)] = None
 
