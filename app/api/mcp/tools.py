@@ -11,7 +11,6 @@ from pydantic import BaseModel, Field
 
 from app.api.openai import files, search
 from app.api.openai.delivery import begun, choice_of
-from app.api.openai.dragon_fields import SourceReply
 from app.api.openai.field_types import Names, Str, Strict
 from app.api.openai.parameters import chat_requests
 from app.api.openai.schemas import ChatBody
@@ -121,9 +120,9 @@ class AskResult(BaseModel):
     """
 
     text: str
-    sources: list[SourceReply]
+    sources: list[Source]
     nothing_relevant: bool
-    closest: list[SourceReply]
+    closest: list[Source]
     ledger: str
 
 
@@ -150,9 +149,9 @@ async def ask(state: AppState, arguments: AskArguments) -> ToolResult:
     return ToolResult(result, _private((*found.sources, *found.closest)), request.id)
 
 
-def _replies(sources: tuple[Source, ...]) -> list[SourceReply]:
+def _replies(sources: tuple[Source, ...]) -> list[Source]:
     """Sources without their surroundings: the ledger records only passages as read."""
-    return [SourceReply.of(replace(source, around="")) for source in sources]
+    return [replace(source, around="") for source in sources]
 
 
 def _private(sources: tuple[Source, ...]) -> tuple[Passage, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import BaseModel, Field
 
@@ -21,37 +21,6 @@ from app.generation.events import (
     SourcesFound,
     TokenDetail,
 )
-
-
-class SourceReply(BaseModel):
-    """A document that an answer was conditioned on; see `app.generation.events.Source`."""
-
-    side: Literal["private", "public"]
-    id: str
-    title: str
-    text: str
-    score: float
-    weight: float
-    page: int | None
-    start: int | None
-    end: int | None
-    query: str | None
-    citation: int | None
-    confidence: int | None
-    around: str
-
-    @classmethod
-    def of(cls, source: Source) -> SourceReply:
-        """The reply's form of a source."""
-        return cls.model_validate(source, from_attributes=True)
-
-
-class CitationReply(BaseModel):
-    """A number in the text, by character offsets, that cites the source with this index."""
-
-    start: int
-    end: int
-    source: int
 
 
 class TokenProvenance(BaseModel):
@@ -80,11 +49,11 @@ class DragonChoice(BaseModel):
 
     index: int
     ledger: str
-    sources: list[SourceReply]
-    citations: list[CitationReply]
+    sources: list[Source]
+    citations: list[Citation]
     nothing_relevant: bool
     unread_documents: int
-    closest: list[SourceReply]
+    closest: list[Source]
     not_asked: bool
     refused: str | None
     unsearched: int
@@ -123,7 +92,7 @@ class CitationPiece(BaseModel):
     """More citations of a choice."""
 
     index: int
-    found: list[CitationReply]
+    found: list[Citation]
 
 
 class ProvenancePiece(BaseModel):
@@ -166,7 +135,7 @@ def notice(index: int, event: Event) -> DragonNotice | None:
         case PeerChanged():
             return DragonNotice(peer=PeerNotice(index=index, **asdict(event)))
         case Cited(citations=citations):
-            return DragonNotice(citations=CitationPiece(index=index, found=_cited(citations)))
+            return DragonNotice(citations=CitationPiece(index=index, found=list(citations)))
         case Detailed(details=details):
             return DragonNotice(provenance=ProvenancePiece(index=index, tokens=_origins(details)))
     return None
@@ -178,11 +147,11 @@ def _choice(choice: Choice, *, provenance: bool) -> DragonChoice:
     return DragonChoice(
         index=choice.index,
         ledger=answer.request.id,
-        sources=[SourceReply.of(source) for source in found.sources],
-        citations=_cited(answer.citations),
+        sources=list(found.sources),
+        citations=list(answer.citations),
         nothing_relevant=found.nothing_relevant,
         unread_documents=found.unread_documents,
-        closest=[SourceReply.of(source) for source in found.closest],
+        closest=list(found.closest),
         not_asked=answer.not_asked,
         refused=answer.refused,
         unsearched=answer.unsearched,
@@ -191,10 +160,6 @@ def _choice(choice: Choice, *, provenance: bool) -> DragonChoice:
         stats=dict(end.stats),
         provenance=_origins(answer.details, len(found.sources)) if provenance else None,
     )
-
-
-def _cited(citations: Sequence[Citation]) -> list[CitationReply]:
-    return [CitationReply(**asdict(citation)) for citation in citations]
 
 
 def _origins(details: Sequence[TokenDetail], sources: int = 0) -> list[TokenProvenance]:
