@@ -72,6 +72,10 @@ class Problem:
         kind = _ANTHROPIC.get(self.status, usual)
         return {"type": "error", "error": {"type": kind, "message": encodable(self.message)}}
 
+    def as_ollama(self) -> dict[str, str]:
+        """The same in Ollama's form."""
+        return {"error": encodable(self.message)}
+
     def shown(self) -> dict[str, Any]:
         """The body, with what is needed to translate it, as stored and sent to the page."""
         message = with_localizable({"message": self.message}).get("localizable")

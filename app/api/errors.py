@@ -1,4 +1,4 @@
-"""Errors as HTTP responses: in OpenAI's shape, or in Anthropic's for its API."""
+"""Errors as HTTP responses: in OpenAI's shape, or in that of the API whose route it is."""
 
 from __future__ import annotations
 
@@ -22,6 +22,11 @@ from dragon.localizable import Localizable
 LOCALIZABLE = "X-Dragon-Localizable"
 MESSAGES = "/v1/messages"
 """The path prefix of Anthropic's API."""
+OLLAMA = frozenset(
+    f"/api/{name}"
+    for name in ("chat", "embed", "embeddings", "generate", "ps", "show", "tags", "version")
+)
+"""The paths of Ollama's API."""
 _LONGEST = 8192  # a client may reject longer ones
 _HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}
 # The framework's details for an unknown route.
@@ -33,9 +38,10 @@ def error_response(
     scope: Scope, found: Problem, headers: Mapping[str, str] | None = None
 ) -> Response:
     """A problem as the response to the request of this scope."""
-    anthropic = scope["path"].startswith(MESSAGES)
+    path = scope["path"]
+    body = found.as_ollama() if path in OLLAMA else found.body()
     return Response(
-        orjson.dumps(found.as_anthropic() if anthropic else found.body()),
+        orjson.dumps(found.as_anthropic() if path.startswith(MESSAGES) else body),
         found.status,
         {**_HEADERS.get(found.status, {}), **_localizable(found), **(headers or {})},
         "application/json",
@@ -74,7 +80,7 @@ def _malformed(error: RequestValidationError) -> Problem:
             "Send the body as JSON, with Content-Type: application/json.",
             code="unsupported_content_type",
         )
-    return validation_problem(error.errors()[0], "The body must be a JSON object.")
+    return validation_problem(error.errors()[0], "The body must be a JSON object.", error.body)
 
 
 def _refused(request: Request, error: HTTPException) -> Problem:
@@ -92,12 +98,12 @@ async def _nobody(request: Request, error: Exception) -> Response:
     return Response(status_code=499)  # nobody reads it, except the log and the metrics
 
 
-def validation_problem(detail: Mapping[str, Any], unreadable: str) -> Problem:
-    """The problem of one pydantic error; `unreadable` is the message if the whole input fails.
+def validation_problem(detail: Mapping[str, Any], unreadable: str, body: Any = None) -> Problem:
+    """The problem of one pydantic error of a `body`; `unreadable` is the message if it fails whole.
 
     The first step of the error's location is the input's own name and is left out.
     """
-    kind, param = str(detail["type"]), _param(tuple(detail["loc"]))
+    kind, param = str(detail["type"]), _param(tuple(detail["loc"][1:]), body)
     if kind == "json_invalid":
         reason = detail.get("ctx", {}).get("error", "")
         return Problem(400, f"The body is not valid JSON: {reason}", code="invalid_json")
@@ -109,14 +115,27 @@ def validation_problem(detail: Mapping[str, Any], unreadable: str) -> Problem:
     if kind == "extra_forbidden":
         code = "unknown_parameter"
         return Problem(400, f"Unrecognized request argument: {param}", param=param, code=code)
+    if kind == "union_tag_invalid":
+        given, known = detail["ctx"]["tag"], detail["ctx"]["expected_tags"]
+        message = f"{param}: the type {given!r} is not supported by this server; it takes {known}"
+        return Problem(400, message, param=param, code="unsupported_parameter")
     # Our own validators' codes are meant for programs; pydantic's names stay internal.
     code = kind if kind == "unsupported_parameter" else "invalid_value"
     return Problem(400, f"{param}: {detail['msg']}", param=param, code=code)
 
 
-def _param(location: tuple[str | int, ...]) -> str | None:
-    """`("body", "messages", 0, "role")` as `messages[0].role`."""
+def _param(location: tuple[str | int, ...], body: Any) -> str | None:
+    """`("messages", 0, "role")` as `messages[0].role`.
+
+    Steps that only name one of several forms are left out: they are in no `body`.
+    """
     name = ""
-    for step in location[1:]:
-        name += f"[{step}]" if isinstance(step, int) else f".{step}" if name else str(step)
-    return name or None
+    for place, step in enumerate(location):
+        if isinstance(step, int):
+            name += f"[{step}]"
+            body = body[step] if isinstance(body, list) and step < len(body) else None
+        elif isinstance(body, dict) and step in body:
+            name, body = f"{name}.{step}", body[step]
+        elif body is None or (isinstance(body, dict) and place == len(location) - 1):
+            name += f".{step}" if step.isidentifier() else ""
+    return name.removeprefix(".") or None

@@ -108,10 +108,6 @@ def _blocks(content: Any) -> Any:
     """A text as its single block."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
-    for block in content if isinstance(content, list) else ():
-        kind = block.get("type") if isinstance(block, dict) else None
-        if isinstance(kind, str) and kind not in _SPEAKERS:
-            raise invalid(f"{kind} is not supported by this server", "unsupported_parameter")
     return content
 
 

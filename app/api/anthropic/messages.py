@@ -17,7 +17,7 @@ from app.api.openai.delivery import Choice, begun, choice_of, respond
 from app.api.openai.dragon_fields import DragonReply
 from app.api.openai.field_types import UNSENT
 from app.api.openai.models import require_model
-from app.api.openai.openapi import MessageErrorReply, failures
+from app.api.openai.openapi import failures
 from app.api.openai.parameters import chat_requests, offered, reading_of, rendering_of
 from app.api.openai.schemas import DragonOptions
 from app.api.openai.sse import EventStream, named
@@ -235,7 +235,7 @@ class TokenCount(BaseModel):
 @router.post(
     "",
     response_model=MessageReply,
-    responses={200: _EVENTS, **failures(404, 502, 503, shape=MessageErrorReply)},
+    responses={200: _EVENTS, **failures(404, 502, 503)},
 )
 async def create_message(http: Request, body: MessagesBody, state: State) -> Response:
     """Answer a conversation, at once or as a stream."""
@@ -249,7 +249,7 @@ async def create_message(http: Request, body: MessagesBody, state: State) -> Res
     return await respond(http, events, renderer, stream=bool(body.stream), kind=MessageStream)
 
 
-@router.post("/count_tokens", responses=failures(404, shape=MessageErrorReply))
+@router.post("/count_tokens", responses=failures(404))
 async def count_tokens(body: MessagesBody, state: State) -> TokenCount:
     """Count the tokens of a message's prompt, including tools and template."""
     tokenizer = state.generation.tokenizer

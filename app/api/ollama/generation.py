@@ -142,7 +142,7 @@ class LineRenderer(ABC):
 
     def failed(self, found: Problem) -> bytes:
         """An error, after which there is no line with `done`."""
-        return orjson.dumps({"error": found.body()["error"]["message"]}) + b"\n"
+        return orjson.dumps(found.as_ollama()) + b"\n"
 
     def _scored_lines(
         self, pairs: Iterator[tuple[TextDelta, list[TokenDetail]]]

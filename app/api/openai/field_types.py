@@ -104,7 +104,10 @@ def text_of_parts(content: Any) -> Any:
         if not isinstance(part, dict) or not isinstance(part.get("type"), str):
             raise invalid("a content part is an object with a type")
         if part["type"] not in TEXTS:
-            raise invalid("only text parts are supported", "unsupported_parameter")
+            raise invalid(
+                f"{part['type']} is not supported by this server; send text parts only",
+                "unsupported_parameter",
+            )
         if not isinstance(part.get("text"), str):
             raise invalid("a text part has a type and a text")
         texts.append(part["text"])

@@ -9,7 +9,7 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from app.api.errors import MESSAGES
+from app.api.errors import MESSAGES, OLLAMA
 from app.api.openai.responses import ChatCompletionChunk, CompletionChunk
 from app.auth import needs_key
 
@@ -55,11 +55,15 @@ class MessageErrorReply(BaseModel):
     error: MessageErrorBody
 
 
-def failures(
-    *statuses: int, shape: type[BaseModel] = ErrorReply
-) -> dict[int | str, dict[str, Any]]:
+class OllamaErrorReply(BaseModel):
+    """The shape of every failure in Ollama's API."""
+
+    error: str
+
+
+def failures(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """A route's declaration of its own failures."""
-    return {status: {"model": shape, "description": _REASONS[status]} for status in statuses}
+    return {status: {"description": _REASONS[status]} for status in statuses}
 
 
 def streamed(chunk: type[BaseModel]) -> dict[str, Any]:
@@ -93,11 +97,12 @@ def _described(app: FastAPI) -> dict[str, Any]:
     components = described["components"]
     components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
     schemas = components["schemas"]
-    chunks = models_json_schema(
-        [(chunk, "serialization") for chunk in (ChatCompletionChunk, CompletionChunk)],
+    errors = ErrorReply, MessageErrorReply, OllamaErrorReply
+    others = models_json_schema(
+        [(each, "serialization") for each in (ChatCompletionChunk, CompletionChunk, *errors)],
         ref_template=f"{_REF}{{model}}",
     )[1]["$defs"]
-    schemas |= {name: schema for name, schema in chunks.items() if name not in schemas}
+    schemas |= {name: schema for name, schema in others.items() if name not in schemas}
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
     for path, operations in described["paths"].items():
@@ -107,7 +112,7 @@ def _described(app: FastAPI) -> dict[str, Any]:
 
 
 def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
-    """Add the key, and the failures that the route itself does not cause."""
+    """Add the key, the failures that the route itself does not cause, and the shape of all."""
     responses = operation["responses"]
     responses.pop("422", None)  # invalid input is a 400 here
     statuses = {400, 500}
@@ -118,8 +123,11 @@ def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
         statuses.add(404)
     if "requestBody" in operation:
         statuses.add(413)
-    shape = MessageErrorReply if path.startswith(MESSAGES) else ErrorReply
-    for status in statuses - {int(known) for known in responses}:
-        content = {"application/json": {"schema": {"$ref": f"{_REF}{shape.__name__}"}}}
+    shape: type[BaseModel] = OllamaErrorReply if path in OLLAMA else ErrorReply
+    if path.startswith(MESSAGES):
+        shape = MessageErrorReply
+    content = {"application/json": {"schema": {"$ref": f"{_REF}{shape.__name__}"}}}
+    own = {int(known) for known, response in responses.items() if "content" in response}
+    for status in (statuses | {int(known) for known in responses if int(known) >= 400}) - own:
         responses[str(status)] = {"description": _REASONS[status], "content": content}
     operation["responses"] = dict(sorted(responses.items()))

@@ -143,6 +143,8 @@ def user(content: Any) -> dict[str, Any]:
         (user("\ud800"), "messages[0].content", "invalid_value"),
         ({"tools": [{"type": "function"}]}, "tools[0].function", "missing_required_parameter"),
         ({"tool_choice": "required"}, "tool_choice", "invalid_request"),
+        ({"tool_choice": "some"}, "tool_choice", "invalid_value"),
+        ({"tool_choice": {}}, "tool_choice", "invalid_value"),
         ({"logprobs": 2}, "logprobs", "invalid_value"),
         ({"top_logprobs": 2}, "top_logprobs", "invalid_value"),
         ({"logprobs": True, "top_logprobs": 21}, "top_logprobs", "invalid_value"),

@@ -343,7 +343,7 @@ async def test_answers_are_shared_out_by_the_callers_own_users(
         ({"tool_choice": {"type": "tool"}}, 400, "invalid_request_error", "tool_choice.name"),
         ({"tool_choice": {"type": "any"}}, 400, "invalid_request_error", "tool_choice"),
         ({"messages": [{"role": "user", "content": [{"type": "image", "source": {}}]}]}, 400,
-         "invalid_request_error", "image is not supported"),
+         "invalid_request_error", "the type 'image' is not supported"),
         ({"messages": [{"role": "user", "content": [{"type": "tool_use", "id": "a", "name": "a",
           "input": {}}]}]}, 400, "invalid_request_error", "messages[0].content"),
         ({"messages": [USER, {"role": "assistant", "content": [{"type": "tool_use", "id": "a",

@@ -119,6 +119,7 @@ def test_models(client: ollama.Client, http: httpx.Client) -> None:
     assert http.get("/api/version").json()["version"].count(".") == 2
     with pytest.raises(ollama.ResponseError) as caught:
         client.show("llama3")
+    assert str(caught.value).startswith("The model 'llama3' does not exist")
     assert caught.value.status_code == 404
 
 
@@ -152,7 +153,7 @@ def test_what_is_not_honoured_is_refused(
 ) -> None:
     reply = http.post("/api/chat", json={"model": MODEL, "messages": ASK, **more})
     assert reply.status_code in (400, 404)
-    assert reply.json()["error"]["param"] == param
+    assert param in reply.json()["error"]
 
 
 def test_the_key_is_needed(address: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from schemathesis import Case
 
-from app.api.errors import MESSAGES
+from app.api.errors import MESSAGES, OLLAMA
 from app.main import create_app
 from app.settings import Settings
 from tests import schema
@@ -62,7 +62,9 @@ def test_every_failure_has_the_error_shape() -> None:
             for status, response in operation["responses"].items():
                 if status >= "400" and (path, status) != ("/ready", "503"):
                     schema_of = response["content"]["application/json"]["schema"]
-                    shape = "MessageErrorReply" if path.startswith(MESSAGES) else "ErrorReply"
+                    shape = "OllamaErrorReply" if path in OLLAMA else "ErrorReply"
+                    if path.startswith(MESSAGES):
+                        shape = "MessageErrorReply"
                     assert schema_of == {"$ref": f"#/components/schemas/{shape}"}
 
 

@@ -246,11 +246,11 @@ def test_nothing_is_kept_of_what_is_refused(
         ({"input": [{"type": "function_call_output", "call_id": "x", "output": "y"}]}, "messages"),
         (
             {"input": [{"role": "user", "content": [{"type": "input_image"}]}]},
-            "input[0].message.content",
+            "input[0].content",
         ),
         (
             {"input": [{"role": "user", "content": [{"type": {}, "text": "x"}]}]},
-            "input[0].message.content",
+            "input[0].content",
         ),
         ({"input": []}, "input"),
         ({"input": [{"type": "file_search_call", "id": "fs_1"}]}, "input"),
