@@ -121,6 +121,7 @@ class Renderer(ABC, Generic[B]):
                 yield self._chunk(choice, self._closing(choice, reason), dragon)
         wanted = body.wants_provenance if isinstance(event, Detailed) else body.dragon
         if wanted and (notice := dragon_fields.notice(index, event)):
+            yield from self._rest(choice)
             yield self._chunk(choice, self._piece(choice, ""), notice)
 
     def end(self) -> Iterator[bytes]:
@@ -133,6 +134,10 @@ class Renderer(ABC, Generic[B]):
     def failed(self, found: Problem) -> bytes:
         """An error, after which no finish reason and no `[DONE]` follow."""
         return _frame(orjson.dumps(found.body()))
+
+    def _rest(self, choice: Choice) -> Iterator[bytes]:
+        """What must be sent before anything is told of the text so far."""
+        return iter(())
 
     def _scored(
         self, choice: Choice, pairs: Iterator[tuple[TextDelta, list[TokenDetail]]]
@@ -309,10 +314,7 @@ class ChatRenderer(Renderer[ChatBody]):
 
 
 class CompletionRenderer(Renderer[CompletionBody]):
-    """`/v1/completions`. With `echo` the prompt comes first; the reason comes with the last text.
-
-    Only what our own object tells of that text comes between them.
-    """
+    """`/v1/completions`. With `echo` the prompt comes first; the last text has the reason."""
 
     prefix = "cmpl"
     whole_type = Completion
@@ -333,10 +335,14 @@ class CompletionRenderer(Renderer[CompletionBody]):
     def _more(
         self, choice: Choice, delta: TextDelta, details: Sequence[TokenDetail] | None = None
     ) -> Iterator[bytes]:
-        if delta.last and self._body.dragon is None:
+        if delta.last:
             self._last[choice.index] = self._piece(choice, delta.text, delta.tokens, details)
         else:
             yield from super()._more(choice, delta, details)
+
+    def _rest(self, choice: Choice) -> Iterator[bytes]:
+        if (last := self._last.pop(choice.index, None)) is not None:
+            yield self._chunk(choice, last)
 
     def _piece(
         self,
