@@ -115,7 +115,7 @@ class TextPiece(BaseModel):
 class TextChoice(TextPiece):
     """One choice of a whole completion."""
 
-    prompt_logprobs: Annotated[PromptLogprobs | None, UNSENT] = None
+    prompt_logprobs: PromptLogprobs | None = None
 
 
 class Reply(BaseModel):
@@ -137,7 +137,7 @@ class ChatCompletion(Reply):
 
     object: Literal["chat.completion"] = "chat.completion"
     choices: list[ChatChoice]
-    prompt_logprobs: Annotated[PromptLogprobs | None, UNSENT] = None
+    prompt_logprobs: PromptLogprobs | None = None
 
 
 class ChatCompletionChunk(Reply):
