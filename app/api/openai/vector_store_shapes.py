@@ -69,12 +69,8 @@ class StoreFile(BaseModel):
     attributes: dict[str, str] = Field(default_factory=dict)
 
 
-class VectorStoreList(Page[VectorStore]):
-    """A page of stores."""
-
-
-class StoreFileList(Page[StoreFile]):
-    """A page of a store's files."""
+VectorStoreList = Page[VectorStore]
+StoreFileList = Page[StoreFile]
 
 
 class StoreBody(Strict):

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter
+from pydantic import Field, StringConstraints, TypeAdapter
 
-from app.api.openai.field_types import Str
+from app.api.openai.field_types import Str, Strict
 from app.api.openai.turns import ChatMessage
 from app.api.page.parameters import Params
 from app.documents.uploads import MAX_COLLECTION_CHARACTERS
 
-
-class _Frame(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
-
-
 Id = Annotated[str, Field(min_length=1, max_length=64)]
 
 
-class Ask(_Frame):
+class Ask(Strict):
     """Write an answer without storing it; every frame about it carries `id`."""
 
     type: Literal["ask"]
@@ -28,7 +23,7 @@ class Ask(_Frame):
     params: Params = Params()
 
 
-class Say(_Frame):
+class Say(Strict):
     """Ask in a conversation, a new one if none is named, after an earlier answer or at the top.
 
     A new conversation may belong to a project. The reply is a frame `began` with this `id`; those
@@ -44,7 +39,7 @@ class Say(_Frame):
     params: Params = Params()
 
 
-class Again(_Frame):
+class Again(Strict):
     """Another answer to the question `message`; the reply is that to `say`.
 
     With `other` it is written on the device, from passages that no answer to it has quoted yet.
@@ -57,7 +52,7 @@ class Again(_Frame):
     params: Params = Params()
 
 
-class Continue(_Frame):
+class Continue(Strict):
     """Continue an answer that has ended; the reply is that to `say`."""
 
     type: Literal["continue"]
@@ -66,14 +61,14 @@ class Continue(_Frame):
     params: Params = Params()
 
 
-class Watch(_Frame):
+class Watch(Strict):
     """Read an answer from its beginning; one that has ended comes in a frame `message`."""
 
     type: Literal["watch"]
     id: Id
 
 
-class Stop(_Frame):
+class Stop(Strict):
     """End an answer; what is written stays."""
 
     type: Literal["stop"]

@@ -170,5 +170,4 @@ class InputItem(BaseModel):
     output: Annotated[str | None, UNSENT] = None
 
 
-class InputItems(Page[InputItem]):
-    """A page of input items."""
+InputItems = Page[InputItem]
