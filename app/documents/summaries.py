@@ -38,13 +38,15 @@ _ASKS = re.compile(
     r"|\A\W*what (?:should|must|do) (?:i|we) (?:need to )?know(?: about (?P<of>.*))?\W*\Z"
     # As the page suggests it in its other languages.
     r"|\A\W*fass(?:en sie|e)? (?P<de>.*)\bzusammen\W*\Z"
-    r"|\A\W*resuma (?P<es>.*)",
+    r"|\A\W*(?:resuma|resume(?= (?:el|la|este|esta|mi)\b)) (?P<es>.*)",
     re.IGNORECASE,
 )
 # They name no document.
 _ANY = {
     "document", "documents", "doc", "file", "files", "text", "note", "notes", "page", "upload",
     "uploaded", "latest", "last", "new", "content", "contents",
+    "das", "die", "den", "diese", "dieses", "diesen", "dokument", "datei",
+    "el", "la", "este", "esta", "documento", "archivo",
 }  # fmt: skip
 _HEADING = re.compile(r"^#{1,6} ", re.MULTILINE)
 _PARAGRAPH = re.compile(r"\n\s*\n")

@@ -59,6 +59,8 @@ The contract may be ended with three months' notice to the end of a year.
         ("Summarise it. (leaking standpipe)", set()),
         ("Fassen Sie Mietvertrag.txt zusammen.", {"mietvertrag", "txt"}),
         ("Resuma contrato.txt.", {"contrato", "txt"}),
+        ("Fasse dieses Dokument zusammen.", set()),
+        ("Resume este documento.", set()),
         ("What is the summary fee?", None),
         ("What are the bees about to do?", None),
         ("What is the rule about dogs?", None),
