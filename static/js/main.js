@@ -14,16 +14,14 @@ import { Inspector } from "./inspector/inspector.js";
 import { setUpKeyboard, showKeys } from "./core/keyboard.js";
 import { showLedger } from "./inspector/ledger.js";
 import { showLive } from "./inspector/live.js";
-import { hideWho, showWho } from "./inspector/who.js";
-import { unfoldOnPaper } from "./chat/printing.js";
+import { hideWho, showWho } from "./inspector/provenance.js";
 import { Projects } from "./chat/projects.js";
 import { Scope } from "./chat/scope.js";
+import { unfoldOnPaper } from "./chat/sources.js";
 import { pickModel } from "./core/models.js";
 import { install, makeRoomForKeyboard, takeShared } from "./core/shared.js";
 import { Settings } from "./core/settings.js";
-import { Silence } from "./core/silence.js";
-import { DeviceSocket } from "./core/socket.js";
-import { EVERY, hear, tell } from "./core/tabs.js";
+import { DeviceSocket, Silence } from "./core/socket.js";
 import { PeerStatus, showConnection } from "./core/status.js";
 import { fillIn, listed, t } from "./core/strings.js";
 import { showWelcome } from "./chat/welcome.js";
@@ -32,12 +30,18 @@ const LIVE_MS = 500;
 /** How often watched folders are asked for while they are seen. */
 const FOLDERS_MS = 2000;
 
+/** Tabs tell each other which conversation has changed, so that they show the same; this stands for all. */
+const EVERY = "*";
+const tabs = new BroadcastChannel("dragon");
+/** @param {string} conversation */
+const tell = (conversation) => tabs.postMessage(conversation);
+
 /** The place in the branch of the answer shown in the inspector: the selected one's, or else the last. @type {number | null} */
 let inspected = null;
 /** Unknown until the device has said. @type {import("./documents/documents.js").DocumentState | null} */
 let stored = null;
 /** Until they are listed there may be some. */
-let stocked = true;
+let hasDocuments = true;
 
 fillIn();
 const status = new PeerStatus();
@@ -96,7 +100,7 @@ const chat = new Chat({
   reachable: () => status.joint && settings.joins && settings.rung !== "never",
   sends,
   mayAsk: async () => !isPrivate() || (await confirmed({ title: t("answer.consent"), text: t("answer.consent.text", { what: sends() }), yes: t("answer.ask") })) === "yes",
-  stocked: () => stocked,
+  hasDocuments: () => hasDocuments,
   add: () => documents.choose(),
   onWritten: (conversation) => tell(conversation),
 });
@@ -148,9 +152,9 @@ const documents = new Documents((state) => {
     list.load();
     followTab();
   }
-  if (stocked !== state.known.size > 0) {
-    stocked = state.known.size > 0;
-    chat.renote();
+  if (hasDocuments !== state.known.size > 0) {
+    hasDocuments = state.known.size > 0;
+    chat.documentsChanged();
   }
   byId("panel-count").textContent = state.files.length ? String(state.files.length) : "";
   scope.setFiles(state.files, state.known);
@@ -195,7 +199,7 @@ function drawPrivacy() {
 /** What the cloud would get with a question, in words. */
 function sends() {
   const instruction = !settings.quotes && projects.instruction(activeProject());
-  return listed([t("sends.question"), ...(instruction ? [t("sends.instruction")] : []), settings.what(stocked), t("sends.settings")]);
+  return listed([t("sends.question"), ...(instruction ? [t("sends.instruction")] : []), settings.what(hasDocuments), t("sends.settings")]);
 }
 
 function drawWelcome() {
@@ -319,7 +323,7 @@ function searchConversations() {
   list.focusSearch();
 }
 
-hear((conversation) => {
+tabs.addEventListener("message", ({ data: conversation }) => {
   list.load();
   if (conversation === EVERY) documents.load();
   if (conversation === chat.conversation?.id || conversation === EVERY) followTab();

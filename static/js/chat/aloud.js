@@ -4,7 +4,7 @@ import { locale } from "../core/strings.js";
 
 /** The voices may come later than they are first asked for. */
 globalThis.speechSynthesis?.getVoices();
-addEventListener("pagehide", hush);
+addEventListener("pagehide", stopReading);
 
 /** The best voice on this device for the language of the page. */
 function voice() {
@@ -20,7 +20,7 @@ export const reading = () => globalThis.speechSynthesis?.speaking ?? false;
 
 /** @param {string[]} texts Each is read in one go. */
 export function read(texts) {
-  hush();
+  stopReading();
   for (const text of texts) {
     const said = new SpeechSynthesisUtterance(text);
     said.voice = voice() ?? null;
@@ -29,6 +29,6 @@ export function read(texts) {
   }
 }
 
-export function hush() {
+export function stopReading() {
   globalThis.speechSynthesis?.cancel();
 }

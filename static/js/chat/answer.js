@@ -1,15 +1,14 @@
 /** One answer: its blocks as they are written, what can be done with it, its sources. */
 
-import { hush, read, readable, reading } from "./aloud.js";
+import { read, readable, reading, stopReading } from "./aloud.js";
 import { openPreview } from "../documents/preview.js";
 import { cite, uncite } from "./citations.js";
 import { announce, el, icon } from "../core/dom.js";
 import { leftFor } from "../inspector/ledger.js";
-import { openMenu } from "../core/menu.js";
+import { branchSwitch, button, menuButton, redraw, tool } from "../core/controls.js";
 import { localized, phrased, t } from "../core/strings.js";
 import { SourcesView } from "./sources.js";
 import { said, Thoughts } from "./thoughts.js";
-import { branchSwitch, tool } from "./tools.js";
 import { tabulate, untabulate, withTabs } from "./rows.js";
 import { Waiting } from "./waiting.js";
 
@@ -35,7 +34,7 @@ const AT_ONCE_MS = 8;
  * @property {(id: string) => void} askOpenly The question once more, to the cloud, too.
  * @property {(shown?: boolean) => string} sends What the cloud gets with a question, in words.
  * @property {(id: string) => boolean} opened Whether the question was kept on the device in another branch.
- * @property {() => boolean} stocked Whether there are documents.
+ * @property {() => boolean} hasDocuments Whether there are documents.
  * @property {() => void} add Documents.
  * @property {() => boolean} reachable Whether the cloud is.
  * @property {(id: string) => Promise<TokenDetail[]>} tokens
@@ -114,7 +113,7 @@ export class AnswerView {
       this.message.sources = frame.sources;
       this.message.closest = frame.closest;
       this.message.nothing_relevant = frame.nothing_relevant;
-      this.message.stocked = this.actions.stocked();
+      this.message.hasDocuments = this.actions.hasDocuments();
       this.message.unread_documents = frame.unread_documents;
       const count = frame.sources.length;
       this.#wait.begin(count ? "reading" : "writing", count ? t("answer.reading", { count }) : t("answer.writing"));
@@ -172,7 +171,7 @@ export class AnswerView {
   }
 
   /** There are documents now, or no more. */
-  renote() {
+  documentsChanged() {
     if (!this.writing) this.#end();
   }
 
@@ -252,8 +251,7 @@ export class AnswerView {
     if (error) {
       // Earlier turns are left out where they do not fit, so then it is the question that is too long.
       const full = error.code === "context_length_exceeded";
-      const remedy = el("button", { class: "button small", type: "button", "data-testid": "remedy" }, t(full ? "answer.shorten" : "answer.retry"));
-      remedy.addEventListener("click", () => (full ? this.actions.edit() : this.actions.again(this.message.id)));
+      const remedy = button(t(full ? "answer.shorten" : "answer.retry"), "remedy", () => (full ? this.actions.edit() : this.actions.again(this.message.id)));
       this.#problem.replaceChildren(icon("icon-warning"), el("p", {}, localized({ ...error, localizable }, "message")), remedy);
     }
     const missed = this.message.nothing_relevant && !unread && this.message.done && !this.#public;
@@ -272,7 +270,7 @@ export class AnswerView {
       sent && this.actions.opened(this.message.id) && t("answer.opened"),
     ].filter(Boolean).join(" ")));
     if (repeated && this.actions.quotes()) this.#offer("", "answer.other", "other-passage", () => this.actions.otherPassage(this.message.id));
-    if (missed && !this.actions.stocked()) this.#offer("", "documents.add", "add-documents", () => this.actions.add());
+    if (missed && !this.actions.hasDocuments()) this.#offer("", "documents.add", "add-documents", () => this.actions.add());
     if (missed && (away || !sent) && this.actions.reachable()) {
       this.#offer(away ? "" : t("answer.offer.question", { what: this.actions.sends() }), away ? "answer.retry" : "answer.ask", "ask-cloud", () => this.actions.askOpenly(this.message.id));
     }
@@ -300,7 +298,7 @@ export class AnswerView {
   /** What to say where no document answers. @param {boolean} both Whether the public ones were searched, too. */
   #missing(both) {
     const { text, phrases = [] } = this.message;
-    const why = this.#missed();
+    const why = this.#reason();
     const declined = phrases.some(([, , phrase]) => phrase === "no_answer");
     // That its words are the model's own must not look like an answer from somewhere.
     if (text.trim() && !declined) return t("answer.unfounded");
@@ -309,8 +307,8 @@ export class AnswerView {
   }
 
   /** Why none of the person's documents answers: which of the words say it. */
-  #missed() {
-    if (this.message.stocked === false && !this.actions.stocked()) return "none";
+  #reason() {
+    if (this.message.hasDocuments === false && !this.actions.hasDocuments()) return "none";
     if (this.message.asked?.documents?.length === 0) return "unchosen";
     // Without a passage that came near there was none to be searched, or it has been deleted.
     return this.message.closest?.length ? "nothing" : "nothing.then";
@@ -334,9 +332,7 @@ export class AnswerView {
 
   /** Another way to an answer, below this one. @param {string} why @param {string} label @param {string} testid @param {() => void} act */
   #offer(why, label, testid, act) {
-    const button = el("button", { class: "button small", type: "button", "data-testid": testid }, t(label));
-    button.addEventListener("click", act);
-    this.#note.append(el("div", { class: "offer" }, why, button));
+    this.#note.append(el("div", { class: "offer" }, why, button(t(label), testid, act)));
   }
 
   /** Where it comes from, and whether that is all; the panel that it opens says the rest. */
@@ -365,22 +361,16 @@ export class AnswerView {
     if (text) tools.push(tool("icon-copy", t("answer.copy"), "copy", () => this.copy()));
     tools.push(tool("icon-again", t("answer.again"), "again", () => this.actions.again(id)));
     if (text && (state === "stopped" || done?.finish_reason === "length")) tools.push(tool("icon-continue", t("answer.continue"), "continue", () => this.actions.goOn(id)));
-    const more = tool("icon-more", t("answer.more"), "more", () => this.#more(more));
-    tools.push(more);
-    const focused = /** @type {HTMLElement | null} */ (this.#tools.contains(document.activeElement) ? document.activeElement : null)?.dataset.testid;
-    this.#tools.replaceChildren(...tools);
-    if (focused) /** @type {HTMLElement | null} */ (this.#tools.querySelector(`[data-testid="${focused}"]`))?.focus();
+    tools.push(menuButton(t("answer.more"), "more", () => this.#more()));
+    redraw(this.#tools, ...tools);
   }
 
-  /** @param {HTMLElement} anchor */
-  #more(anchor) {
+  #more() {
     const aloud = reading()
-      ? { label: t("answer.hush"), icon: "icon-stop", testid: "hush", act: hush }
+      ? { label: t("answer.hush"), icon: "icon-stop", testid: "hush", act: stopReading }
       : { label: t("answer.aloud"), icon: "icon-chats", testid: "aloud", act: () => read(this.#spoken()) };
-    openMenu(anchor, [
-      ...(readable() && this.message.text ? [aloud] : []),
-      { label: t("answer.print"), icon: "icon-document", testid: "print", act: () => print() },
-    ]);
+    const paper = { label: t("answer.print"), icon: "icon-document", testid: "print", act: () => print() };
+    return [...(readable() && this.message.text ? [aloud] : []), paper];
   }
 
   /** Its text by paragraphs, without what was thought before it. */
@@ -394,15 +384,15 @@ export class AnswerView {
 
   /** @param {Event} event */
   #copyCode(event) {
-    const button = /** @type {HTMLElement} */ (event.target).closest(".copy-code");
-    const code = button?.closest(".code")?.querySelector("code");
-    if (button && code) navigator.clipboard.writeText(code.textContent ?? "").then(() => this.#copied(button));
+    const pressed = /** @type {HTMLElement} */ (event.target).closest(".copy-code");
+    const code = pressed?.closest(".code")?.querySelector("code");
+    if (pressed && code) navigator.clipboard.writeText(code.textContent ?? "").then(() => this.#copied(pressed));
   }
 
-  /** @param {Element | null} button */
-  #copied(button) {
+  /** @param {Element | null} pressed */
+  #copied(pressed) {
     announce(t("answer.copied"));
-    button?.classList.add("is-done");
-    setTimeout(() => button?.classList.remove("is-done"), 1500);
+    pressed?.classList.add("is-done");
+    setTimeout(() => pressed?.classList.remove("is-done"), 1500);
   }
 }

@@ -53,7 +53,7 @@ export class Chat {
    * @param {() => boolean} options.reachable Whether the cloud is.
    * @param {() => string} options.sends What the cloud gets with a question, in words.
    * @param {() => Promise<boolean>} options.mayAsk Whether a question may go to the cloud, though the chat is private.
-   * @param {() => boolean} options.stocked Whether there are documents.
+   * @param {() => boolean} options.hasDocuments Whether there are documents.
    * @param {() => void} options.add Documents.
    * @param {(conversation: string) => void} options.onWritten Its messages or its branch have changed.
    */
@@ -106,8 +106,8 @@ export class Chat {
   }
 
   /** What is said below the answers may have changed. */
-  renote() {
-    for (const view of this.#shown()) view.renote();
+  documentsChanged() {
+    for (const view of this.#shown()) view.documentsChanged();
   }
 
   get busy() {
@@ -153,7 +153,7 @@ export class Chat {
   }
 
   /** Reads the branch again, if that was put off for a question. */
-  #freshen() {
+  #rereadIfStale() {
     if (this.#stale) this.reread().catch((error) => this.options.onRefused(messageOf(error), ""));
   }
 
@@ -257,7 +257,7 @@ export class Chat {
     this.#waiting.stop();
     this.options.onRefused(reason, text);
     this.options.onChange();
-    this.#freshen();
+    this.#rereadIfStale();
   }
 
   /** @param {{id: string, conversation: Conversation, question: Message, answer: Message}} frame */
@@ -287,7 +287,7 @@ export class Chat {
     this.options.onBegun(conversation);
     this.options.onWritten(conversation.id);
     this.options.onChange();
-    this.#freshen();
+    this.#rereadIfStale();
   }
 
   /** Puts the branch on the page; what is there already stays. */
@@ -320,7 +320,7 @@ export class Chat {
           repeats: (id) => this.#tree.repeats(id),
           quotes: () => this.options.quotes(),
           reachable: () => this.options.reachable(),
-          stocked: () => this.options.stocked(),
+          hasDocuments: () => this.options.hasDocuments(),
           add: () => this.options.add(),
           sends: () => this.options.sends(),
           opened: (id) => this.#opened(id),

@@ -1,8 +1,8 @@
 /** Which passages the sentences of an answer rest on, by the words they share, and a numbered mark at each. */
 
-import { byId, el } from "../core/dom.js";
-import { place } from "../core/menu.js";
-import { locale, t } from "../core/strings.js";
+import { place, pressable } from "../core/controls.js";
+import { byId, el, textsOf } from "../core/dom.js";
+import { locale, plain, t } from "../core/strings.js";
 
 /** @typedef {import("../core/types.js").Source} Source */
 
@@ -22,7 +22,7 @@ const sentences = new Intl.Segmenter(locale, { granularity: "sentence" });
 const separate = new Intl.Segmenter(locale, { granularity: "word" });
 
 /** @param {string} word */
-const stem = (word) => (/\d/.test(word) ? word : word.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase().slice(0, STEM));
+const stem = (word) => (/\d/.test(word) ? word : plain(word).slice(0, STEM));
 
 /**
  * The words of a text that say something: short ones seldom do, unless they are names or numbers.
@@ -118,9 +118,7 @@ export function uncite(body) {
 function unitsOf(body) {
   /** @type {Map<Element, {text: string, nodes: {node: Text, start: number}[]}>} */
   const units = new Map();
-  const walker = document.createTreeWalker(body, NodeFilter.SHOW_TEXT);
-  while (walker.nextNode()) {
-    const node = /** @type {Text} */ (walker.currentNode);
+  for (const node of textsOf(body)) {
     const unit = node.parentElement?.closest(UNITS);
     if (!unit || !body.contains(unit) || /^H/.test(unit.tagName) || node.parentElement?.closest(SKIPPED)) continue;
     const held = units.get(unit) ?? { text: "", nodes: [] };
@@ -204,14 +202,13 @@ function showCard(mark, source, sentence, open) {
   clearTimeout(hiding);
   shown = mark;
   const card = byId("passage-card");
-  const button = el("button", { class: "link", type: "button" }, t(source.side === "private" ? "sources.open" : "sources.show"));
-  button.addEventListener("click", () => openFrom(mark, source, open));
+  const opener = pressable({ class: "link" }, () => openFrom(mark, source, open), t(source.side === "private" ? "sources.open" : "sources.show"));
   card.dataset.side = source.side;
   card.onpointerleave = hideSoon;
   card.replaceChildren(
     el("p", { class: "card-title" }, el("strong", {}, source.title), source.page ? ` ${t("sources.page", { page: source.page })}` : ""),
     el("blockquote", {}, ...withShared(source.text.trim(), stemsOf(sentence))),
-    button,
+    opener,
   );
   card.hidden = false;
   place(card, mark);

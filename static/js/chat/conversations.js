@@ -2,8 +2,8 @@
 
 import { ApiError, changeConversation, deleteConversation, exportAddress, listConversations, messageOf } from "../core/api.js";
 import { confirmDelete } from "../core/confirm.js";
+import { menuButton, pressable } from "../core/controls.js";
 import { announce, byId, el, icon } from "../core/dom.js";
-import { openMenu } from "../core/menu.js";
 import { t } from "../core/strings.js";
 import { marked } from "./found.js";
 
@@ -91,17 +91,14 @@ export class ConversationList {
       ),
     );
     if (this.#more) {
-      const older = el("button", { class: "row-button more", type: "button", "data-testid": "older" }, t("list.older"));
-      older.addEventListener("click", () => this.load(found.at(-1)));
-      this.#list.append(older);
+      this.#list.append(pressable({ class: "row-button more", "data-testid": "older" }, () => this.load(found.at(-1)), t("list.older")));
     }
     if (!search) {
-      const other = el("button", { class: "row-button more", type: "button", "data-testid": "archived" }, icon("icon-archive"), t(this.#archived ? "list.current" : "list.archived"));
-      other.addEventListener("click", () => {
+      const other = () => {
         this.#archived = !this.#archived;
         this.load();
-      });
-      this.#list.append(other);
+      };
+      this.#list.append(pressable({ class: "row-button more", "data-testid": "archived" }, other, icon("icon-archive"), t(this.#archived ? "list.current" : "list.archived")));
     }
     if (focused) this.#focus(focused);
   }
@@ -115,30 +112,26 @@ export class ConversationList {
   #row(conversation) {
     const { id, title, found } = conversation;
     const search = this.#search.value.trim();
-    const open = el("button", { class: "conversation-open", type: "button", title }, el("span", { class: "conversation-title" }, ...marked(title, search)));
+    const open = pressable({ class: "conversation-open", title }, () => this.onOpen(id, this.#search.value.trim()), el("span", { class: "conversation-title" }, ...marked(title, search)));
     if (found) open.append(el("span", { class: "conversation-found" }, ...marked(found, search)));
-    open.addEventListener("click", () => this.onOpen(id, this.#search.value.trim()));
     open.addEventListener("keydown", (event) => {
       if (event.key === "F2") this.#rename(conversation, row);
       if (event.key === "Delete") this.#delete(conversation);
     });
-    const more = el("button", { class: "icon-button small", type: "button", "aria-label": t("list.actions", { title }), "aria-haspopup": "menu", "aria-expanded": "false", "data-testid": "conversation-menu" }, icon("icon-more"));
-    more.addEventListener("click", () =>
-      openMenu(more, [
-        { label: t("list.rename"), icon: "icon-edit", act: () => this.#rename(conversation, row), testid: "rename" },
-        { label: t(conversation.pinned ? "list.unpin" : "list.pin"), icon: "icon-pin", act: () => this.#change(id, { pinned: !conversation.pinned }), testid: "pin" },
-        { label: t(conversation.archived ? "list.restore" : "list.archive"), icon: "icon-archive", act: () => this.#change(id, { archived: !conversation.archived }), testid: "archive" },
-        ...this.projects().names.map((name) => ({
-          label: t(name === conversation.project ? "list.takeout" : "list.move", { name }),
-          icon: "icon-folder",
-          act: () => this.#move(id, name === conversation.project ? "" : name),
-          testid: "move",
-        })),
-        { label: t("list.markdown"), icon: "icon-document", href: exportAddress(id, "markdown"), testid: "export-markdown" },
-        { label: t("list.json"), icon: "icon-document", href: exportAddress(id, "json"), testid: "export-json" },
-        { label: t("list.delete"), icon: "icon-trash", act: () => this.#delete(conversation), danger: true, testid: "delete-conversation" },
-      ]),
-    );
+    const more = menuButton(t("list.actions", { title }), "conversation-menu", () => [
+      { label: t("list.rename"), icon: "icon-edit", act: () => this.#rename(conversation, row), testid: "rename" },
+      { label: t(conversation.pinned ? "list.unpin" : "list.pin"), icon: "icon-pin", act: () => this.#change(id, { pinned: !conversation.pinned }), testid: "pin" },
+      { label: t(conversation.archived ? "list.restore" : "list.archive"), icon: "icon-archive", act: () => this.#change(id, { archived: !conversation.archived }), testid: "archive" },
+      ...this.projects().names.map((name) => ({
+        label: t(name === conversation.project ? "list.takeout" : "list.move", { name }),
+        icon: "icon-folder",
+        act: () => this.#move(id, name === conversation.project ? "" : name),
+        testid: "move",
+      })),
+      { label: t("list.markdown"), icon: "icon-document", href: exportAddress(id, "markdown"), testid: "export-markdown" },
+      { label: t("list.json"), icon: "icon-document", href: exportAddress(id, "json"), testid: "export-json" },
+      { label: t("list.delete"), icon: "icon-trash", act: () => this.#delete(conversation), danger: true, testid: "delete-conversation" },
+    ]);
     const row = el("li", { class: "conversation", "data-testid": "conversation", "data-id": id }, open, more);
     this.#mark(row);
     return row;

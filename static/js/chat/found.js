@@ -1,6 +1,7 @@
 /** The words of a search, marked where they are found: in the list, and in the conversation that is opened. */
 
-import { el } from "../core/dom.js";
+import { el, textsOf } from "../core/dom.js";
+import { plain } from "../core/strings.js";
 
 const WORD = /[\p{L}\p{N}_]+/gu;
 const highlight = new Highlight();
@@ -10,11 +11,6 @@ CSS.highlights.set("found", highlight);
 function places(text, search) {
   const wanted = [...search.matchAll(WORD)].map(([word]) => plain(word));
   return [...text.matchAll(WORD)].filter(([word]) => wanted.some((begin) => plain(word).startsWith(begin))).map(({ 0: word, index }) => ({ start: index, end: index + word.length }));
-}
-
-/** @param {string} word */
-function plain(word) {
-  return word.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
 }
 
 /** Characters of a text before what was found, where little of it is seen. */
@@ -39,11 +35,9 @@ export function marked(text, search) {
 export function showFound(root, search) {
   highlight.clear();
   if (!search) return;
-  const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
   /** @type {Range | null} */
   let first = null;
-  while (walker.nextNode()) {
-    const node = /** @type {Text} */ (walker.currentNode);
+  for (const node of textsOf(root)) {
     if (!node.parentElement?.closest(".bubble, .text")) continue;
     for (const { start, end } of places(node.data, search)) {
       const range = new Range();

@@ -2,8 +2,8 @@
 
 import { deleteProject, listProjects, messageOf, putProject } from "../core/api.js";
 import { confirmed } from "../core/confirm.js";
+import { menuButton, pressable } from "../core/controls.js";
 import { byId, el, icon } from "../core/dom.js";
-import { openMenu } from "../core/menu.js";
 import { t } from "../core/strings.js";
 
 /** @typedef {import("../core/types.js").Project} Project */
@@ -67,20 +67,17 @@ export class Projects {
 
   /** @param {string} name @param {string} label @param {string} symbol */
   #open(name, label, symbol) {
-    const open = el("button", { class: "project-open", type: "button", title: label, "data-testid": "project-open", "aria-pressed": String(name === this.current) }, icon(symbol), el("span", {}, label));
-    open.addEventListener("click", () => this.choose(name));
-    return open;
+    const attributes = { class: "project-open", title: label, "data-testid": "project-open", "aria-pressed": String(name === this.current) };
+    return pressable(attributes, () => this.choose(name), icon(symbol), el("span", {}, label));
   }
 
   /** @param {Project} project */
   #row(project) {
     const { name } = project;
-    const more = el("button", { class: "icon-button small", type: "button", "aria-label": t("list.actions", { title: name }), "aria-haspopup": "menu", "aria-expanded": "false", "data-testid": "project-menu" }, icon("icon-more"));
-    more.addEventListener("click", () =>
-      openMenu(more, [
-        { label: t("projects.edit"), icon: "icon-edit", act: () => this.#edit(project), testid: "project-edit" },
-        { label: t("projects.delete"), icon: "icon-trash", act: () => this.#delete(project), danger: true, testid: "project-delete" },
-      ]));
+    const more = menuButton(t("list.actions", { title: name }), "project-menu", () => [
+      { label: t("projects.edit"), icon: "icon-edit", act: () => this.#edit(project), testid: "project-edit" },
+      { label: t("projects.delete"), icon: "icon-trash", act: () => this.#delete(project), danger: true, testid: "project-delete" },
+    ]);
     return el("div", { class: "project", "data-testid": "project-row", "data-name": name }, this.#open(name, name, "icon-folder"), more);
   }
 

@@ -1,7 +1,7 @@
 /** Questions to begin with and one's own, listed while the question starts with a slash. */
 
+import { place, pressable, tool } from "../core/controls.js";
 import { byId, el, icon } from "../core/dom.js";
-import { place } from "../core/menu.js";
 import { t } from "../core/strings.js";
 
 const OWN = "dragon.prompts";
@@ -48,31 +48,25 @@ export class Prompts {
 
   /** @param {string} text */
   #item(text) {
-    const item = el("button", { class: "menu-item", type: "button", "data-testid": "prompt-item" }, text);
-    item.addEventListener("click", () => this.#choose(text));
-    return item;
+    return pressable({ class: "menu-item", "data-testid": "prompt-item" }, () => this.#choose(text), text);
   }
 
   /** @param {string} text */
   #keeper(text) {
-    const item = el("button", { class: "menu-item", type: "button", "data-testid": "keep-prompt" }, icon("icon-plus"), t("prompts.keep", { text }));
-    item.addEventListener("click", () => {
+    const keep = () => {
       localStorage.setItem(OWN, JSON.stringify([text, ...kept()]));
       this.#choose(text);
-    });
-    return item;
+    };
+    return pressable({ class: "menu-item", "data-testid": "keep-prompt" }, keep, icon("icon-plus"), t("prompts.keep", { text }));
   }
 
   /** @param {string} text */
   #remover(text) {
-    const label = t("prompts.remove", { text });
-    const button = el("button", { class: "icon-button small", type: "button", "aria-label": label, title: label, "data-testid": "remove-prompt" }, icon("icon-trash"));
-    button.addEventListener("click", () => {
+    return tool("icon-trash", t("prompts.remove", { text }), "remove-prompt", () => {
       localStorage.setItem(OWN, JSON.stringify(kept().filter((other) => other !== text)));
       this.input.focus();
       this.#draw();
     });
-    return button;
   }
 
   /** @param {string} text */

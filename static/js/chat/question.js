@@ -1,8 +1,8 @@
 /** A question: what was asked, and editing it into a branch of its own. */
 
+import { branchSwitch, tool } from "../core/controls.js";
 import { el, icon } from "../core/dom.js";
 import { phrased, t } from "../core/strings.js";
-import { branchSwitch, tool } from "./tools.js";
 
 /** @typedef {import("../core/types.js").Message} Message */
 

@@ -3,7 +3,7 @@
  * pages what English sentences say of when, where and how much. What does not surely read well is left out.
  */
 
-import { cellsOf } from "../documents/grid.js";
+import { cellsOf } from "../documents/passage.js";
 
 /** @typedef {{key: string, values: Record<string, string>} | string} Question A text of the page with its blanks filled, or English. */
 

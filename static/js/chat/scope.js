@@ -1,7 +1,7 @@
 /** Which documents may be used in this chat: all, or some collections and documents. */
 
+import { place } from "../core/controls.js";
 import { byId, el } from "../core/dom.js";
-import { place } from "../core/menu.js";
 import { t } from "../core/strings.js";
 
 /** @typedef {import("../core/types.js").StoredFile} StoredFile */

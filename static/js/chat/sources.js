@@ -3,8 +3,7 @@
 import { getView } from "../core/api.js";
 import { el, icon } from "../core/dom.js";
 import { t } from "../core/strings.js";
-import { gridOf } from "../documents/grid.js";
-import { withMarks } from "../documents/marked.js";
+import { drawn } from "../documents/passage.js";
 import { keyOf } from "./citations.js";
 
 /** @typedef {import("../core/types.js").Source} Source */
@@ -37,8 +36,8 @@ export class SourcesView {
       el("span", { class: "sources-label" }, label),
       ...sidesOf(named).map(([side, own]) => el("span", { class: "sources-side", "data-side": side }, icon(`icon-${side}`), el("span", { class: "sources-titles" }, [...new Set(own.map(titled))].join(", ")))),
     );
-    const drawn = (/** @type {Source[]} */ sources, numbered = false) => sidesOf(sources).map(([side, own]) => column(side, own, numbered ? used : []));
-    this.#columns.replaceChildren(...drawn(named, true), ...(used.length && rest.length ? [el("p", { class: "sources-rest" }, t("sources.rest")), ...drawn(rest)] : []));
+    const columns = (/** @type {Source[]} */ sources, numbered = false) => sidesOf(sources).map(([side, own]) => column(side, own, numbered ? used : []));
+    this.#columns.replaceChildren(...columns(named, true), ...(used.length && rest.length ? [el("p", { class: "sources-rest" }, t("sources.rest")), ...columns(rest)] : []));
     this.element.hidden = named.length === 0;
   }
 
@@ -93,17 +92,6 @@ function row(source, number) {
   return details;
 }
 
-/** The lines that are there from their beginning to their end. @param {{text: string, start: number, end: number, length: number}} around @param {number} from Where the passage begins in it @param {number} to and ends. */
-function wholeLines({ text, start, end, length }, from, to) {
-  let at = 0;
-  const lines = text.split("\n").map((line) => {
-    const begin = at;
-    at += [...line].length + 1;
-    return { text: line, marked: begin < to && at - 1 > from };
-  });
-  return lines.filter(({ text: line, marked }, index) => line && (marked || !((index === 0 && start > 0) || (index === lines.length - 1 && end < length))));
-}
-
 /** The page, and how certain it is where it was recognised in a picture. @param {Source} source */
 function place({ page, confidence }) {
   return [page ? t("sources.page", { page }) : "", confidence != null ? t("sources.recognised", { confidence }) : ""].filter(Boolean).join(" · ");
@@ -115,25 +103,23 @@ async function surround(passage, source) {
   if (start == null || end == null || end <= start) return;
   try {
     const around = await getView(id, Math.max(0, start - AROUND), end + AROUND, start, end);
-    const more = (/** @type {boolean} */ there) => (there ? "…" : "");
-    const [before, after] = [more(around.start > 0), more(around.end < around.length)];
-    if (around.html !== null) {
-      passage.replaceChildren(before, withMarks(around.html), after);
-    } else {
-      // Offsets count characters; a string's count UTF-16 units.
-      const characters = [...around.text];
-      const [from, to] = [start - around.start, end - around.start];
-      const grid = gridOf(wholeLines(around, from, to));
-      if (grid) passage.replaceChildren(grid);
-      else passage.replaceChildren(
-        before + characters.slice(0, from).join("").trimStart(),
-        el("mark", {}, characters.slice(from, to).join("")),
-        characters.slice(to).join("").trimEnd() + after,
-      );
-    }
+    passage.replaceChildren(...drawn(around, start, end, true));
     const mark = passage.querySelector("mark");
     passage.scrollTop = (mark?.offsetTop ?? 0) - passage.clientHeight / 3;
   } catch {
     // The document is gone, and its passages with it.
   }
+}
+
+/** On paper an answer has the passages under it that it rests on. @param {HTMLElement} log */
+export function unfoldOnPaper(log) {
+  /** @type {HTMLDetailsElement[]} */
+  let unfolded = [];
+  addEventListener("beforeprint", () => {
+    unfolded = [.../** @type {NodeListOf<HTMLDetailsElement>} */ (log.querySelectorAll(".sources:not([open]), .source[data-used]:not([open])"))];
+    for (const details of unfolded) details.open = true;
+  });
+  addEventListener("afterprint", () => {
+    for (const details of unfolded) details.open = false;
+  });
 }

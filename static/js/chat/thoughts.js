@@ -1,6 +1,6 @@
 /** What a model thinks before it answers, between `<think>` and `</think>` or up to the latter: folded. */
 
-import { el, icon } from "../core/dom.js";
+import { el, icon, textsOf } from "../core/dom.js";
 import { t } from "../core/strings.js";
 
 const BEGIN = "<think>";
@@ -48,11 +48,4 @@ function split(block) {
   node.data = node.data.replace(END, "").trimStart();
   block.prepend(thought);
   return true;
-}
-
-/** @param {HTMLElement | undefined} block @returns {Text[]} */
-function textsOf(block) {
-  const found = [];
-  if (block) for (const walker = document.createTreeWalker(block, NodeFilter.SHOW_TEXT); walker.nextNode(); ) found.push(/** @type {Text} */ (walker.currentNode));
-  return found;
 }

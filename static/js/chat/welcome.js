@@ -1,10 +1,19 @@
 /** What an empty conversation shows: the way from nothing to a first answer from one's own note. */
 
+import { getText } from "../core/api.js";
+import { pressable } from "../core/controls.js";
 import { byId, el, icon, shortened } from "../core/dom.js";
-import { t } from "../core/strings.js";
-import { suggestions } from "./suggestions.js";
+import { locale, t } from "../core/strings.js";
+import { questionsOf } from "./questions.js";
 
 const SAMPLE = "The cabin by the lake.md";
+/** How many questions are offered, at most; their place is kept in `welcome.css`. */
+const MOST = 3;
+/** Characters of the document that they are made of. */
+const BEGINNING = 6000;
+
+/** Questions by document. @type {Map<string, Promise<string[]>>} */
+const made = new Map();
 
 /** @typedef {import("../core/types.js").StoredFile} StoredFile */
 
@@ -40,7 +49,7 @@ export function showWelcome({ visible, files, waiting, project, instruction, alo
   } else if (newest) {
     const ready = readiness(newest.filename, files.length);
     cards.push(el("p", { class: "start-line" }, icon("icon-check"), ready), asking);
-    suggestions(newest.id, newest.filename, newest.filename === SAMPLE).then((questions) => asking.replaceChildren(...questions.map((question) => suggested(question, newest, files.length > 1, ask))));
+    suggestions(newest).then((questions) => asking.replaceChildren(...questions.map((question) => suggested(question, newest, files.length > 1, ask))));
   } else {
     cards.push(
       start("icon-upload", t("welcome.add"), t("welcome.add.text"), choose, "start-upload"),
@@ -63,14 +72,22 @@ function readiness(name, count) {
 function suggested(question, { id, filename }, among, ask) {
   const whole = start("icon-send", question, "", () => ask(question), "start-question");
   if (!among) return el("div", { class: "suggestion" }, whole);
-  const only = el("button", { class: "link", type: "button", title: filename, "data-testid": "only-this" }, t("suggest.only"));
-  only.addEventListener("click", () => ask(question, id));
+  const only = pressable({ class: "link", title: filename, "data-testid": "only-this" }, () => ask(question, id), t("suggest.only"));
   return el("div", { class: "suggestion" }, whole, only);
 }
 
 /** @param {string} symbol @param {string} title @param {string} text @param {() => void} act @param {string} testid */
 function start(symbol, title, text, act, testid) {
-  const button = el("button", { class: "start", type: "button", "data-testid": testid }, icon(symbol), el("span", {}, el("strong", {}, title), ...(text ? [el("small", {}, text)] : [])));
-  button.addEventListener("click", act);
-  return button;
+  return pressable({ class: "start", "data-testid": testid }, act, icon(symbol), el("span", {}, el("strong", {}, title), ...(text ? [el("small", {}, text)] : [])));
+}
+
+/** Up to three questions to a document; a summary can be asked for of any. @param {StoredFile} file */
+function suggestions({ id, filename: name }) {
+  const summary = t("suggest.summary", { name });
+  const known = made.get(id) ?? getText(id, 0, BEGINNING).then(({ text }) => {
+    const asked = questionsOf(text, name === SAMPLE || locale.startsWith("en"));
+    return [...asked.map((each) => (typeof each === "string" ? each : t(each.key, each.values))), summary].slice(0, MOST);
+  }, () => [summary]);
+  made.set(id, known);
+  return known;
 }

@@ -52,6 +52,14 @@ export function icon(name, className = "icon") {
   return svg;
 }
 
+/** The texts in an element, in their order. @param {Node | undefined} root */
+export function textsOf(root) {
+  /** @type {Text[]} */
+  const found = [];
+  if (root) for (const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT); walker.nextNode(); ) found.push(/** @type {Text} */ (walker.currentNode));
+  return found;
+}
+
 /** Says something to screen readers once. @param {string} text */
 export function announce(text) {
   byId("announcer").textContent = text;

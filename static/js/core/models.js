@@ -1,15 +1,19 @@
 /** The settings' section on models: which one answers, which others this machine has, trying and choosing one. */
 
-import { announce, el, formatBytes } from "./dom.js";
-import { Offers } from "./offers.js";
-import { localized, t } from "./strings.js";
-import { openMenu } from "./menu.js";
-import { verdict } from "./trial.js";
 import { chooseModel, giveKey, listModels, messageOf, tryModel } from "./api.js";
+import { button, openMenu, pressable } from "./controls.js";
+import { announce, el, formatBytes, icon } from "./dom.js";
+import { Offers } from "./offers.js";
+import { localized, number, t } from "./strings.js";
 
 /** @typedef {import("./types.js").Model} Model */
+/** @typedef {import("./types.js").Trial} Trial */
 
 const LOOK_MS = 1000;
+/** Words a second; people read about four. */
+const FASTER = 6, EVEN = 3, SLOWER = 1;
+/** The share of a device's memory that leaves other programs room. */
+const ROOMY = 0.75;
 
 /**
  * A menu of the models that could answer.
@@ -32,7 +36,7 @@ export async function pickModel(anchor, onChoose) {
 }
 
 export class Models {
-  #now = el("p", { class: "model-now", "data-testid": "model-now" });
+  #now = el("p", { "data-testid": "model-now" });
   #list = el("ul", { class: "models", "data-testid": "models" });
   #notice = el("p", { class: "notice", role: "alert", hidden: true });
   #offers = new Offers(() => this.load(), (name) => this.choose(name));
@@ -110,15 +114,12 @@ export class Models {
       actions, result);
     if (model.wants_key) row.append(this.#keyField(name));
     if (refusal) return row;
-    const trying = el("button", { class: "button small", type: "button", "data-testid": "try-model" }, t("model.try"));
-    trying.addEventListener("click", () => this.#try(name, trying, result));
+    const trying = button(t("model.try"), "try-model", () => this.#try(name, trying, result));
     actions.append(trying);
     if (name === next) {
       actions.append(el("span", { class: "hint choice" }, t(name === current ? "model.using" : this.awaited ? "model.loading" : "model.upcoming")));
     } else {
-      const choosing = el("button", { class: "button small choice", type: "button", "data-testid": "use-model" }, t("model.use"));
-      choosing.addEventListener("click", () => this.choose(name));
-      actions.append(choosing);
+      actions.append(pressable({ class: "button small choice", "data-testid": "use-model" }, () => this.choose(name), t("model.use")));
     }
     return row;
   }
@@ -127,7 +128,6 @@ export class Models {
   #keyField(name) {
     const input = el("input", { type: "password", autocomplete: "off", "data-testid": "model-key" });
     const refused = el("p", { class: "notice", role: "alert", hidden: true });
-    const button = el("button", { class: "button small", type: "button", "data-testid": "give-key" }, t("model.key.give"));
     const give = async () => {
       const key = input.value.trim();
       input.value = "";
@@ -141,11 +141,10 @@ export class Models {
         input.focus();
       }
     };
-    button.addEventListener("click", give);
     input.addEventListener("keydown", (event) => {
       if (event.key === "Enter") give();
     });
-    return el("div", { class: "model-key" }, el("label", { class: "field" }, el("span", {}, t("sign.key")), input), button, refused);
+    return el("div", { class: "model-key" }, el("label", { class: "field" }, el("span", {}, t("sign.key")), input), button(t("model.key.give"), "give-key", give), refused);
   }
 
   /** Shows what is chosen in the row that has the same model; a trial in it goes on. @param {HTMLElement} row */
@@ -155,11 +154,11 @@ export class Models {
     if (choice) known?.querySelector(".choice")?.replaceWith(choice);
   }
 
-  /** Loads it beside the one that answers; a second press ends that. @param {string} name @param {HTMLElement} button @param {HTMLElement} result */
-  async #try(name, button, result) {
+  /** Loads it beside the one that answers; a second press ends that. @param {string} name @param {HTMLElement} pressed @param {HTMLElement} result */
+  async #try(name, pressed, result) {
     if (this.#trying) return this.#trying.abort();
     const controller = (this.#trying = new AbortController());
-    button.textContent = t("cancel");
+    pressed.textContent = t("cancel");
     result.replaceChildren(el("p", { class: "hint" }, t("model.trying")));
     result.scrollIntoView({ block: "nearest" });
     try {
@@ -168,7 +167,7 @@ export class Models {
       result.replaceChildren(...(controller.signal.aborted ? [] : [el("p", { class: "notice", "data-testid": "trial-refusal" }, messageOf(error))]));
     }
     result.scrollIntoView({ block: "nearest" });
-    button.textContent = t("model.try");
+    pressed.textContent = t("model.try");
     this.#trying = null;
   }
 
@@ -195,4 +194,39 @@ export class Models {
     this.#notice.hidden = false;
     this.onUpcoming(message);
   }
+}
+
+/** What trying a model has shown, in words that say whether to choose it. @param {Trial} trial @returns {HTMLElement[]} */
+function verdict(trial) {
+  const { question, text, answer, works, fits } = trial;
+  const found = text ? (works ? "trial.works.quotes" : "trial.works.quotes.not") : works ? "trial.works" : "trial.works.not";
+  const given = text ? `${t("trial.given", { text: text.replaceAll("\n", " ") })} ` : "";
+  return [
+    el("p", { class: "hint" }, given + t("trial.asked", { question })),
+    ...(answer ? [el("blockquote", { "data-testid": "trial-answer" }, answer)] : []),
+    el("ul", { class: "verdict", "data-testid": "trial-verdict" },
+      line(works, t(found)),
+      ...(answer ? [pace(trial)] : []),
+      memory(trial),
+      // That device and cloud start anew with it is the usual case, and no warning.
+      line(fits !== false || trial.localizable?.peer?.code === "trial.unfit", localized(trial, "peer"))),
+  ];
+}
+
+/** @param {Trial} trial */
+function pace({ words_per_s: words }) {
+  const found = words >= FASTER ? "fast" : words >= EVEN ? "even" : words >= SLOWER ? "slow" : "crawling";
+  return line(words >= EVEN, t(`trial.pace.${found}`, { pace: number(words, words < 10 ? 1 : 0) }));
+}
+
+/** @param {Trial} trial */
+function memory({ memory: needed, installed }) {
+  if (needed === null) return line(true, t("trial.memory.elsewhere"));
+  const found = needed > installed ? "over" : needed > ROOMY * installed ? "tight" : "fits";
+  return line(found === "fits", t(`trial.memory.${found}`, { needed: formatBytes(needed), installed: formatBytes(installed) }));
+}
+
+/** @param {boolean} good @param {string} said */
+function line(good, said) {
+  return el("li", { "data-good": String(good) }, icon(good ? "icon-check" : "icon-warning"), el("span", {}, said));
 }

@@ -1,6 +1,7 @@
 /** The settings' list of models to get: how large each is, what it is good at, how far it has come. */
 
 import { cancelOffer, getOffer, listOffers, messageOf } from "./api.js";
+import { pressable } from "./controls.js";
 import { announce, el, formatBytes, icon } from "./dom.js";
 import { localized, number, t } from "./strings.js";
 
@@ -54,9 +55,7 @@ export class Offers {
     const facts = [formatBytes(size), t("offer.memory", { size: formatBytes(memory) }), t("offer.licence", { licence })];
     const actions = el("div", { class: "model-actions" });
     const act = (/** @type {string} */ label, /** @type {string} */ testid, /** @type {() => void} */ press) => {
-      const button = el("button", { class: "button small", type: "button", "data-testid": testid, "aria-label": `${t(label)}: ${name}` }, t(label));
-      button.addEventListener("click", press);
-      actions.append(button);
+      actions.append(pressable({ class: "button small", "data-testid": testid, "aria-label": `${t(label)}: ${name}` }, press, t(label)));
     };
     const problem = localized(offer, "problem");
     const row = el("li", { class: "model", "data-testid": "offer", "data-name": name, "data-stage": stage },

@@ -1,6 +1,7 @@
 /** What the person has chosen, kept in this browser, and the dialog that changes it. */
 
 import { signOut } from "./api.js";
+import { pressable } from "./controls.js";
 import { byId, el, icon } from "./dom.js";
 import { Models } from "./models.js";
 import { localized, number, t } from "./strings.js";
@@ -10,8 +11,9 @@ const KEY = "dragon.settings";
 /** @type {{theme: string, mode: string, top_k: string, temperature: string, seed: string, max_tokens: string, cloud: string, keys: boolean}} */
 const DEFAULTS = { theme: "auto", mode: "", top_k: "", temperature: "", seed: "", max_tokens: "", cloud: "", keys: true };
 
+const NUMBERS = /** @type {const} */ (["top_k", "temperature", "seed", "max_tokens"]);
 /** What is folded away, unless something of it is set. */
-const ADVANCED = /** @type {const} */ (["mode", "top_k", "temperature", "seed", "max_tokens"]);
+const ADVANCED = /** @type {const} */ (["mode", ...NUMBERS]);
 const CLOUD = ["when_needed", "always", "never"];
 /** Others are for research, and for the API only. */
 const MODES = ["oneway", "coupled", "local"];
@@ -60,15 +62,9 @@ export class Settings {
 
   /** What goes with a question; what is left out takes the device's default. */
   get params() {
-    const { mode, top_k, temperature, seed, max_tokens, cloud } = this.values;
-    return {
-      ...(cloud && { cloud }),
-      ...(mode && { mode }),
-      ...numeric("top_k", top_k),
-      ...numeric("temperature", temperature),
-      ...numeric("seed", seed),
-      ...numeric("max_tokens", max_tokens),
-    };
+    const { mode, cloud } = this.values;
+    const numbers = NUMBERS.filter((name) => this.values[name]).map((name) => [name, Number(this.values[name])]);
+    return { ...(cloud && { cloud }), ...(mode && { mode }), ...Object.fromEntries(numbers) };
   }
 
   get #chosen() {
@@ -86,9 +82,9 @@ export class Settings {
     return mode !== "local" && mode !== "context";
   }
 
-  /** What of an answer the cloud gets that takes part in it. @param {boolean} stocked Whether there are documents. */
-  what(stocked) {
-    return t(this.#chosen.mode !== "oneway" ? "leaves.probabilities" : stocked ? "leaves.words" : "leaves.words.only");
+  /** What of an answer the cloud gets that takes part in it. @param {boolean} hasDocuments Whether there are documents. */
+  what(hasDocuments) {
+    return t(this.#chosen.mode !== "oneway" ? "leaves.probabilities" : hasDocuments ? "leaves.words" : "leaves.words.only");
   }
 
   /** What of a question and its answer leaves the device, in a sentence. */
@@ -106,20 +102,11 @@ export class Settings {
 
   #read() {
     const data = new FormData(this.#form);
-    const text = (/** @type {string} */ name) => String(data.get(name) ?? "").trim();
     for (const field of /** @type {NodeListOf<HTMLInputElement>} */ (this.#form.querySelectorAll("input[type=number]"))) {
       if (!field.checkValidity()) return field.reportValidity();
     }
-    this.set({
-      theme: text("theme"),
-      mode: text("mode"),
-      top_k: text("top_k"),
-      temperature: text("temperature"),
-      seed: text("seed"),
-      max_tokens: text("max_tokens"),
-      cloud: text("cloud"),
-      keys: data.has("keys"),
-    });
+    const texts = ["theme", "cloud", ...ADVANCED].map((name) => [name, String(data.get(name) ?? "").trim()]);
+    this.set({ ...Object.fromEntries(texts), keys: data.has("keys") });
     this.#explain();
   }
 
@@ -146,9 +133,7 @@ export class Settings {
       : []) {
       facts.append(el("dt", {}, term), el("dd", {}, value));
     }
-    const leaving = el("button", { class: "button", type: "button", "data-testid": "sign-out" }, t("settings.sign_out"));
-    leaving.addEventListener("click", () => void leave());
-    leaving.hidden = !status?.signs_out;
+    const leaving = pressable({ class: "button", "data-testid": "sign-out", hidden: !status?.signs_out }, leave, t("settings.sign_out"));
     this.#form.replaceChildren(
       el("fieldset", {}, el("legend", {}, t("settings.theme")), el("div", { class: "segments" }, ...["auto", "light", "dark"].map((theme) =>
         el("label", {}, el("input", { type: "radio", name: "theme", value: theme, checked: theme === values.theme }), el("span", {}, t(`settings.theme.${theme}`))),
@@ -198,9 +183,4 @@ function stored() {
 /** @param {string} name @param {Record<string, any>} attributes @param {string} value */
 function field(name, attributes, value) {
   return el("label", { class: "field" }, el("span", {}, t(`settings.${name}`)), el("input", { type: "number", name, id: `setting-${name}`, value, ...attributes }));
-}
-
-/** @param {string} name @param {string} value */
-function numeric(name, value) {
-  return value === "" ? {} : { [name]: Number(value) };
 }

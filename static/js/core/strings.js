@@ -67,6 +67,9 @@ export function phrased(text, phrases = []) {
   return letters.join("");
 }
 
+/** A text in small letters without accents, as it is compared with others. @param {string} text */
+export const plain = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
+
 /** A number as people of the language write it. @param {number} value @param {number} [digits] Behind the point. */
 export function number(value, digits) {
   return value.toLocaleString(locale, digits === undefined ? {} : { minimumFractionDigits: digits, maximumFractionDigits: digits });

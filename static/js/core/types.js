@@ -70,7 +70,7 @@
  * @property {[number, number, string][]} [phrases] Of the device's own in the text: start, end, which.
  * @property {Source[]} [sources]
  * @property {boolean} [nothing_relevant] Documents were searched for, and none answers.
- * @property {boolean} [stocked] Whether there were documents when it was asked; not kept.
+ * @property {boolean} [hasDocuments] Whether there were documents when it was asked; not kept.
  * @property {Source[]} [closest] The passages that come nearest where none answers.
  * @property {number} [unread_documents] How many could not be looked into yet.
  * @property {string} [away] Why the cloud, which was to be asked, took no part.

@@ -1,5 +1,6 @@
 /** One document in the list: its name, how far it has come, what can be done with it. */
 
+import { tool } from "../core/controls.js";
 import { el, formatBytes, icon } from "../core/dom.js";
 import { localized, t } from "../core/strings.js";
 
@@ -143,9 +144,9 @@ export class DocumentRow {
 
   /** @param {string} symbol @param {string} label @param {string} testid @param {(row: DocumentRow) => void} act */
   #tool(symbol, label, testid, act) {
-    const button = el("button", { class: `icon-button small ${testid}`, type: "button", title: label, "aria-label": label, "data-testid": testid }, icon(symbol));
-    button.addEventListener("click", () => act(this));
-    return button;
+    const made = tool(symbol, label, testid, () => act(this));
+    made.classList.add(testid);
+    return made;
   }
 
   /** @param {number} step Index of the step under way @param {number} fraction @param {{done: number, total: number}} [count] */

@@ -235,8 +235,7 @@ export class Documents {
   async #delete(rows) {
     const stored = rows.flatMap(({ id, name }) => (id === null ? [] : [{ id, name }]));
     try {
-      const done = stored.length ? await askAndDelete(stored) : "deleted";
-      if (done === "cancel") return;
+      if (stored.length && !(await askAndDelete(stored))) return;
     } catch (error) {
       return this.#showError(messageOf(error));
     }

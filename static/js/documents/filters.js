@@ -1,12 +1,10 @@
 /** What of the documents the list shows, and in which order: a search, a sort and filters. */
 
 import { el, icon } from "../core/dom.js";
-import { locale, t } from "../core/strings.js";
+import { locale, plain, t } from "../core/strings.js";
 
 /** @typedef {import("./document-row.js").DocumentRow} DocumentRow */
 
-/** @param {string} text */
-const plain = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
 /** @param {DocumentRow} row */
 const typeOf = ({ name }) => /\.([^.]{1,8})$/.exec(name)?.[1]?.toUpperCase() ?? t("documents.type.none");
 /** @param {DocumentRow} row */

@@ -2,6 +2,7 @@
 
 import { addFolder, listFolderFiles, listFolders, messageOf, removeFolder } from "../core/api.js";
 import { confirmed } from "../core/confirm.js";
+import { tool } from "../core/controls.js";
 import { byId, el, icon } from "../core/dom.js";
 import { localized, number, t } from "../core/strings.js";
 
@@ -49,8 +50,6 @@ export class Folders {
   /** @param {Folder} folder */
   #row(folder) {
     const { id, path, short, collection } = folder;
-    const remove = el("button", { class: "icon-button small", type: "button", title: t("folders.remove", { path: short }), "aria-label": t("folders.remove", { path: short }), "data-testid": "remove-folder" }, icon("icon-trash"));
-    remove.addEventListener("click", () => this.#remove(folder));
     const files = el("ul", { class: "folder-files" });
     const unfolded = this.#unfolded.has(id);
     const fold = el("details", { open: unfolded }, el("summary", {}, icon("icon-chevron", "icon chevron"), el("span", {}, summarized(folder))), files);
@@ -62,7 +61,7 @@ export class Folders {
     return el("li", { class: "document", "data-testid": "folder", "data-state": folder.state },
       icon("icon-folder", "icon document-icon"),
       el("div", { class: "document-text" }, el("p", { class: "document-name", title: path }, short), el("p", { class: "document-detail" }, t("folders.project", { name: collection })), fold),
-      el("div", { class: "document-tools" }, remove));
+      el("div", { class: "document-tools" }, tool("icon-trash", t("folders.remove", { path: short }), "remove-folder", () => this.#remove(folder))));
   }
 
   /** @param {string} id @param {HTMLElement} list */

@@ -1,10 +1,10 @@
 /** A document in a dialog: a PDF page by page as it looks, a text a window of it at a time. */
 
 import { getPage, getView, messageOf } from "../core/api.js";
+import { button, pressable } from "../core/controls.js";
 import { byId, el, icon } from "../core/dom.js";
 import { t } from "../core/strings.js";
-import { gridOf } from "./grid.js";
-import { withMarks } from "./marked.js";
+import { drawn } from "./passage.js";
 
 const WINDOW = 12_000;
 /** Characters before a passage. */
@@ -40,7 +40,7 @@ export async function openPreview(id, name, { start, end } = {}, asText = false)
 
   /** @param {import("../core/types.js").View} piece */
   function add(piece) {
-    view.append(...(piece.html === null ? drawn(piece, from, to) : [withMarks(piece.html)]));
+    view.append(...drawn(piece, from, to));
     if (piece.end >= piece.length) return;
     const next = button(t("preview.more", { percent: Math.round((100 * piece.end) / piece.length) }), "more-text", async () => {
       next.remove();
@@ -55,11 +55,8 @@ export async function openPreview(id, name, { start, end } = {}, asText = false)
 
   /** @param {number} number @param {number} pages */
   async function page(number, pages) {
-    const turn = (/** @type {string} */ glyph, /** @type {string} */ label, /** @type {number} */ to) => {
-      const turning = el("button", { class: "icon-button", type: "button", "aria-label": t(label), "data-testid": label, disabled: to < 1 || to > pages }, icon(glyph));
-      turning.addEventListener("click", () => page(to, pages).catch(fail));
-      return turning;
-    };
+    const turn = (/** @type {string} */ symbol, /** @type {string} */ label, /** @type {number} */ to) =>
+      pressable({ class: "icon-button", "aria-label": t(label), "data-testid": label, disabled: to < 1 || to > pages }, () => page(to, pages).catch(fail), icon(symbol));
     const { picture, mark } = await getPage(id, number, from, to);
     const image = el("img", { class: "page", "data-testid": "page-picture", alt: t("preview.page", { number, pages }), src: `data:image/png;base64,${picture}` });
     view.replaceChildren(
@@ -74,35 +71,4 @@ export async function openPreview(id, name, { start, end } = {}, asText = false)
   function fail(error) {
     view.append(el("p", { class: "notice", role: "alert" }, messageOf(error)));
   }
-}
-
-/** @param {string} label @param {string} testid @param {() => void} press */
-function button(label, testid, press) {
-  const made = el("button", { class: "button small", type: "button", "data-testid": testid }, label);
-  made.addEventListener("click", press);
-  return made;
-}
-
-/**
- * Text as it is, with the passage marked, or a whole table as a grid.
- *
- * @param {{text: string, start: number, end: number, length: number}} piece
- * @param {number} from
- * @param {number} to
- * @returns {(Node | string)[]}
- */
-function drawn({ text, start, end, length }, from, to) {
-  let at = 0;
-  // Offsets count characters; a string's count UTF-16 units.
-  const characters = [...text];
-  const lines = text.split("\n").flatMap((line) => {
-    const begin = at;
-    at += [...line].length + 1;
-    return line ? [{ text: line, marked: begin < to && at - 1 > from }] : [];
-  });
-  const grid = start === 0 && end >= length ? gridOf(lines) : null;
-  if (grid) return [grid];
-  if (to <= start || from >= end) return [text];
-  const [first, last] = [Math.max(0, from - start), to - start];
-  return [characters.slice(0, first).join(""), el("mark", {}, characters.slice(first, last).join("")), characters.slice(last).join("")];
 }

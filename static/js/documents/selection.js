@@ -1,5 +1,6 @@
 /** Selecting several documents in the list, and deleting them together. */
 
+import { button, redraw } from "../core/controls.js";
 import { el, icon } from "../core/dom.js";
 import { t } from "../core/strings.js";
 
@@ -32,25 +33,22 @@ export class Selection {
     }
     const chosen = rows.filter(({ check }) => check.checked);
     if (!this.#on) {
-      this.element.replaceChildren(this.#button("select", "select", () => this.#turn(true)));
+      this.element.replaceChildren(button(t("select"), "select", () => this.#turn(true)));
       return;
     }
-    const remove = this.#button("delete", "select-delete", () => {
-      this.onDelete(chosen);
-    });
+    const remove = button(t("delete"), "select-delete", () => this.onDelete(chosen));
     remove.prepend(icon("icon-trash"));
     remove.disabled = !chosen.length;
-    const focused = /** @type {HTMLElement | null} */ (this.element.contains(document.activeElement) ? document.activeElement : null)?.dataset.testid;
-    this.element.replaceChildren(
+    redraw(
+      this.element,
       el("span", { class: "number", role: "status" }, t("select.count", { count: chosen.length })),
-      this.#button("select.all", "select-all", () => {
+      button(t("select.all"), "select-all", () => {
         for (const { check } of rows) check.checked = chosen.length < rows.length;
         this.draw();
       }),
       remove,
-      this.#button("cancel", "select-cancel", () => this.#turn(false)),
+      button(t("cancel"), "select-cancel", () => this.#turn(false)),
     );
-    if (focused) /** @type {HTMLElement | null} */ (this.element.querySelector(`[data-testid="${focused}"]`))?.focus();
   }
 
   /** @param {boolean} on */
@@ -58,12 +56,5 @@ export class Selection {
     this.#on = on;
     this.draw();
     this.element.querySelector("button")?.focus();
-  }
-
-  /** @param {string} label @param {string} testid @param {() => void} act */
-  #button(label, testid, act) {
-    const button = el("button", { class: "button small", type: "button", "data-testid": testid }, t(label));
-    button.addEventListener("click", act);
-    return button;
   }
 }

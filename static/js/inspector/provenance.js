@@ -1,9 +1,10 @@
-/** Which side each word of an answer came from: shading, a card on hover, and by the arrow keys. */
+/** Who wrote what: the text of an answer once more, each word in the colour of its side, with a card on hover and by the arrow keys. */
 
-import { byId, el } from "../core/dom.js";
-import { place } from "../core/menu.js";
+import { place } from "../core/controls.js";
+import { byId, el, textsOf } from "../core/dom.js";
 import { number, t } from "../core/strings.js";
 
+/** @typedef {import("../chat/answer.js").AnswerView} AnswerView */
 /** @typedef {import("../core/types.js").TokenDetail} TokenDetail */
 /** @typedef {import("../core/types.js").Source} Source */
 /** @typedef {{range: Range, text: string, cloud: number, documents: number[], tv: number}} Word */
@@ -23,7 +24,43 @@ for (const name of [...SHADES.map((_, level) => `cloud-${level}`), "disputed", "
   CSS.highlights.set(name, highlight);
 }
 
-export class Provenance {
+/** @type {Provenance | null} */
+let shown = null;
+let drawn = "";
+
+/** @param {AnswerView | null} view */
+export async function showWho(view) {
+  const panel = byId("panel-who");
+  if (!view || view.writing) {
+    hideWho();
+    panel.replaceChildren(el("p", { class: "empty" }, t(view ? "ledger.writing" : "live.empty")));
+    return;
+  }
+  // What is read or hovered over stays, whatever else on the page changes.
+  const { id, text, phrases = [], asked, sources = [] } = view.message;
+  const now = `${id} ${text}`;
+  if (drawn === now) return;
+  hideWho();
+  drawn = now;
+  const tokens = await view.tokens().catch(() => []);
+  // Another answer's has been asked for since.
+  if (drawn !== now) return;
+  const body = el("div", { class: "text markdown", "data-testid": "who-text" }, ...view.copied());
+  const legend = el("div", { class: "legend", "data-testid": "legend" });
+  panel.replaceChildren(legend, body);
+  shown = new Provenance(body);
+  shown.show(tokens, sources);
+  legend.replaceChildren(...shown.legend(phrases.length > 0, asked?.model));
+}
+
+/** Also frees what lives outside of the panel. */
+export function hideWho() {
+  shown?.hide();
+  shown = null;
+  drawn = "";
+}
+
+class Provenance {
   /** @type {Word[]} */
   #words = [];
   /** @type {Map<Node, Word[]>} */
@@ -74,7 +111,7 @@ export class Provenance {
 
   /** What the shades mean, and what of the answer came from where. @param {boolean} phrased Whether it has phrases of the device's own. @param {string} [model] That wrote it. */
   legend(phrased, model) {
-    const by = model ? [el("span", { class: "legend-model", "data-testid": "answer-model" }, t("who.model", { name: model }))] : [];
+    const by = model ? [el("span", { "data-testid": "answer-model" }, t("who.model", { name: model }))] : [];
     if (!this.#words.length) return [...by, t(phrased ? "who.own" : "who.unknown")];
     const letters = this.#words.reduce((sum, { text }) => sum + text.length, 0);
     const cloud = this.#words.reduce((sum, word) => sum + word.cloud * word.text.length, 0) / letters;
@@ -82,8 +119,8 @@ export class Provenance {
     const disputed = this.#words.filter(({ tv }) => tv >= DISPUTED).length;
     return [
       el("span", { class: "legend-scale" }, t("who.scale.device"), ...SHADES.map((_, level) => el("span", { class: `swatch swatch-${level}`, title: t(`who.${level}`) })), t("who.scale.cloud")),
-      ...(disputed ? [el("span", { class: "legend-disputed" }, el("span", { class: "wavy" }, t("who.word")), t("who.disputed", { count: disputed }))] : []),
-      ...(percent ? [el("span", { class: "legend-total", "data-testid": "cloud-share" }, t("who.total", { percent }))] : []),
+      ...(disputed ? [el("span", {}, el("span", { class: "wavy" }, t("who.word")), t("who.disputed", { count: disputed }))] : []),
+      ...(percent ? [el("span", { "data-testid": "cloud-share" }, t("who.total", { percent }))] : []),
       ...by,
     ];
   }
@@ -145,8 +182,7 @@ function words(block, tokens) {
   const found = [];
   let at = 0;
   let token = 0;
-  const walker = document.createTreeWalker(block, NodeFilter.SHOW_TEXT);
-  for (let node = /** @type {Text | null} */ (walker.nextNode()); node; node = /** @type {Text | null} */ (walker.nextNode())) {
+  for (const node of textsOf(block)) {
     if (node.parentElement?.closest(SKIPPED)) continue;
     for (const match of node.data.matchAll(/\S+/gu)) {
       /** @type {TokenDetail[]} */
