@@ -244,6 +244,23 @@ def test_why_the_cloud_is_away_is_said_in_the_language_of_the_browser(
     context.close()
 
 
+def test_who_asks_english_documents_in_german_is_told_to_try_english(
+    browser: Browser, device: Service, emptied: None, tmp_path: Path
+) -> None:
+    note = tmp_path / "lease.txt"
+    note.write_text("The deposit of the flat is two months' rent.\n")
+    context = browser.new_context(locale="de-DE", service_workers="block")
+    chat = signed_in(context.new_page(), device.url)
+    chat.upload(note)
+    for question, told in ("Wie hoch ist die Kaution?", True), ("What is the gull called?", False):
+        answer = chat.ask(question, private=True)
+        chat.wait_answer(answer)
+        expect(answer.get_by_test_id("answer-text")).to_contain_text("nicht gefunden")
+        english = answer.locator(".note").get_by_text("Frage auf Englisch")
+        expect(english).to_have_count(int(told))
+    context.close()
+
+
 def test_phrases_of_the_device_are_said_in_the_language_of_who_reads_them(
     browser: Browser, device: Service, emptied: None, tmp_path: Path
 ) -> None:

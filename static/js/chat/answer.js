@@ -6,7 +6,7 @@ import { cite, uncite } from "./citations.js";
 import { announce, el, icon } from "../core/dom.js";
 import { leftFor } from "../inspector/ledger.js";
 import { branchSwitch, button, menuButton, redraw, tool } from "../core/controls.js";
-import { localized, phrased, t } from "../core/strings.js";
+import { locale, localized, looksEnglish, phrased, t } from "../core/strings.js";
 import { SourcesView } from "./sources.js";
 import { said, Thoughts } from "./thoughts.js";
 import { tabulate, untabulate, withTabs } from "./rows.js";
@@ -25,6 +25,7 @@ const AT_ONCE_MS = 8;
  * @typedef {object} AnswerActions
  * @property {(id: string, params?: object) => void} again
  * @property {(id: string) => void} otherPassage An answer from passages that were not quoted yet.
+ * @property {(message: Message) => string} question
  * @property {(id: string) => boolean} repeats Whether an earlier answer to the question has the same text.
  * @property {() => boolean} quotes Whether the model can only quote.
  * @property {(id: string) => void} goOn
@@ -263,6 +264,7 @@ export class AnswerView {
     this.#note.replaceChildren(el("p", {}, [
       asked?.left_out && t("answer.left_out", { count: asked.left_out }),
       missed && this.#missing(sent && !away),
+      missed && this.#foreign && t("answer.foreign"),
       away && t("answer.away", { reason: away }),
       unsearched && t("answer.unsearched"),
       unread && t("answer.unread", { count: unread }),
@@ -304,6 +306,11 @@ export class AnswerView {
     if (text.trim() && !declined) return t("answer.unfounded");
     // The text itself says that the documents do not.
     return declined && why === "nothing" && !both ? "" : t(`answer.${why}${both ? ".both" : ""}`);
+  }
+
+  /** Whether English documents are asked in another language, by which little is found in them. */
+  get #foreign() {
+    return !locale.startsWith("en") && !looksEnglish(this.actions.question(this.message)) && (this.message.closest ?? []).some(({ text }) => looksEnglish(text));
   }
 
   /** Why none of the person's documents answers: which of the words say it. */

@@ -317,6 +317,7 @@ export class Chat {
           inspect: (id) => this.options.onInspect(this.#tree.path.findIndex((each) => each.id === id)),
           edit: () => this.edit(),
           otherPassage: (id) => this.again(id, {}, true),
+          question: (answer) => this.questionOf(answer) ?? "",
           repeats: (id) => this.#tree.repeats(id),
           quotes: () => this.options.quotes(),
           reachable: () => this.options.reachable(),

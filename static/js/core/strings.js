@@ -70,6 +70,9 @@ export function phrased(text, phrases = []) {
 /** A text in small letters without accents, as it is compared with others. @param {string} text */
 export const plain = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
 
+/** Whether a text looks English, by words that texts in the page's other languages do not have. @param {string} text */
+export const looksEnglish = (text) => /(?<!\p{L})(?:the|of|and|is|how|what|when|where|who)(?!\p{L})/iu.test(text);
+
 /** A number as people of the language write it. @param {number} value @param {number} [digits] Behind the point. */
 export function number(value, digits) {
   return value.toLocaleString(locale, digits === undefined ? {} : { minimumFractionDigits: digits, maximumFractionDigits: digits });
