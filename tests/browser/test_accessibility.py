@@ -10,6 +10,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
+from harness.pdf import pdf
 from harness.services import Service
 from tests.browser.conftest import Pair, Scripted, signed_in
 from tests.samples import prose
@@ -163,7 +164,14 @@ def test_of_documents(looked_at: Page, device: Service, tmp_path: Path) -> None:
     expect(page.get_by_test_id("preview-text")).to_contain_text("stone keeper")
     assert serious(page) == []
     page.keyboard.press("Escape")
-    for name, _ in files:
+    drawn = {"name": "mill.pdf", "mimeType": "application/pdf", "buffer": pdf("The mill.", "Rent.")}
+    page.get_by_test_id("upload").set_input_files([drawn])
+    chat.wait_document("mill.pdf")
+    chat.document("mill.pdf").get_by_test_id("preview-document").click()
+    page.get_by_test_id("page-picture").wait_for()
+    assert serious(page) == []
+    page.keyboard.press("Escape")
+    for name in ("well.txt", "torn.pdf", "mill.pdf"):
         chat.delete(name)
     page.get_by_test_id("receipt").wait_for()
     assert serious(page) == []
@@ -187,6 +195,10 @@ def test_in_each_language_and_theme(browser: Browser, device: Service, locale: s
             assert serious(page) == [], (state, scheme)
 
     looked_at("welcome")
+    page.get_by_test_id("prompt").fill("/")
+    expect(page.get_by_test_id("prompt-item").first).to_be_visible()
+    looked_at("prompts")
+    page.keyboard.press("Escape")
     chat.wait_answer(chat.ask("What is the capital of Kenya?"))
     chat.open_source(chat.sources().first)
     chat.open_panel("documents")
