@@ -68,13 +68,30 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(mark)
 
 
+@dataclass(frozen=True)
+class Pair:
+    device: Service
+    peer: Service
+    setup: Setup
+    corpus: Path
+
+    def peer_again(self) -> AbstractContextManager[Service]:
+        """The peer started anew where it was."""
+        return services.peer(self.setup, self.corpus, self.peer.port)
+
+
 @pytest.fixture(scope="package")
-def device(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def pair(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """The embedded model, slowed down a little so that there is time to press stop."""
     setup = Setup(tmp_path_factory.mktemp("page"), {}, Floor(5), Floor(5))
     with services.peer(setup, corpus) as peer, services.device(setup, peer.port) as running:
         services.wait_joint(running)
-        yield running
+        yield Pair(running, peer, setup, corpus)
+
+
+@pytest.fixture(scope="package")
+def device(pair: Pair) -> Service:
+    return pair.device
 
 
 @pytest.fixture
@@ -91,18 +108,6 @@ def _delete_all(client: httpx.Client) -> None:
         client.delete(f"/v1/files/{file['id']}")
     for project in client.get("/api/projects").json()["data"]:
         client.delete("/api/projects", params={"name": project["name"]})
-
-
-@dataclass(frozen=True)
-class Pair:
-    device: Service
-    peer: Service
-    setup: Setup
-    corpus: Path
-
-    def peer_again(self) -> AbstractContextManager[Service]:
-        """The peer started anew where it was."""
-        return services.peer(self.setup, self.corpus, self.peer.port)
 
 
 @pytest.fixture(scope="package")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import BrowserContext, Locator, expect
 
+from harness.services import wait_joint
+from tests.browser.conftest import Pair
 from tests.browser.page import ChatPage
 
 KENYA = "What is the capital of Kenya?"
@@ -178,3 +181,19 @@ def test_what_the_cloud_had_of_a_chat_is_said_in_the_words_of_its_questions(chat
     expect(sent).to_contain_text(f"that it had already seen: “{KENYA}”")
     expect(ledger).not_to_contain_text("What you asked before")
     expect(ledger).not_to_contain_text(belfry)
+
+
+def test_an_answer_whose_question_was_sent_in_vain_says_so(chat: ChatPage, pair: Pair) -> None:
+    """The cloud has the question, though it has written no word of the answer."""
+    chat.wait_peer("connected")
+    pair.peer.signal(signal.SIGSTOP)
+    try:
+        chat.wait_answer(chat.ask(KENYA))
+        summary = chat.last_answer.get_by_test_id("summary")
+        expect(summary).to_have_text("From this device, cloud asked")
+        expect(summary).to_have_attribute("data-side", "public")
+        summary.click()
+        expect(chat.page.get_by_test_id("sent")).to_contain_text(f"your question: “{KENYA}”")
+    finally:
+        pair.peer.signal(signal.SIGCONT)
+        wait_joint(pair.device)
