@@ -13,38 +13,38 @@ from app.api_keys import KEY, ApiKey
 from app.container import AppState
 
 if TYPE_CHECKING:
-    from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 MISSING = "The Model Context Protocol needs the extra mcp: pip install 'dragon-rag[mcp]'"
-_SESSIONS = 64
+_SESSIONS = 64  # of a key, so that none takes those of others
 _IDLE_S = 1800.0
 
 
 class McpEndpoint:
-    """The ASGI app of the route. The SDK, which loads in seconds, is loaded on first request."""
+    """The ASGI app of the route. The SDK, which loads in seconds, is loaded on first request.
+
+    A session belongs to the key that began it: each key has a manager of its own.
+    """
 
     def __init__(self) -> None:
         self._starting = asyncio.Lock()
         self._ended = asyncio.Event()
-        self._manager: StreamableHTTPSessionManager | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._managers: dict[str, StreamableHTTPSessionManager] = {}
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         state: AppState = scope["app"].state.dragon
-        async with self._starting:
-            if self._manager is None:
-                self._manager = await self._start(state)
-        # A session belongs to the key that began it.
         key: ApiKey | None = scope.get(KEY)
-        scope["user"] = _user("device" if key is None else key.digest)
-        await self._manager.handle_request(scope, receive, send)
+        name = "" if key is None else key.digest
+        async with self._starting:
+            if name not in self._managers:
+                self._managers[name] = await self._start(state)
+        await self._managers[name].handle_request(scope, receive, send)
 
     async def close(self) -> None:
         """End the sessions."""
         self._ended.set()
-        if self._task is not None:
-            await self._task
+        await asyncio.gather(*self._tasks)
 
     async def _start(self, state: AppState) -> StreamableHTTPSessionManager:
         try:
@@ -54,7 +54,7 @@ class McpEndpoint:
         manager = build(state)
         started = asyncio.Event()
         # Its sessions belong to the task that opened it, which must outlive a request.
-        self._task = asyncio.create_task(self._run(manager, started), name="mcp")
+        self._tasks.append(asyncio.create_task(self._run(manager, started), name="mcp"))
         await started.wait()
         return manager
 
@@ -62,13 +62,6 @@ class McpEndpoint:
         async with manager.run():
             started.set()
             await self._ended.wait()
-
-
-def _user(key: str) -> AuthenticatedUser:
-    from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
-    from mcp.server.auth.provider import AccessToken
-
-    return AuthenticatedUser(AccessToken(token="", client_id=key, scopes=[]))
 
 
 def _load() -> Callable[[AppState], StreamableHTTPSessionManager]:
