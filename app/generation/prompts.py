@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from app.generation.cloud_view import View
 from app.generation.service import GenerationService
@@ -63,9 +64,10 @@ async def chat_prompt(
     chat = await asyncio.to_thread(generation.tokenizer.chat, messages, rendering)
     conversation = _fitting(chat.tokens, generation, "messages", to_cut=to_cut)
     known = view.messages
-    tools = () if rendering is None else rendering.tools
-    offered = (json.dumps(tool.described(), ensure_ascii=False) for tool in tools)
-    parts = (*view.parts, *(Part(PartKind.TOOLS, tool) for tool in offered))
+    rendering = rendering or Rendering()
+    offered = (json.dumps(tool.described(), ensure_ascii=False) for tool in rendering.tools)
+    tools = (Part(PartKind.TOOLS, tool) for tool in offered)
+    parts = (*view.parts, *tools, *_set(rendering.variables))
     own = tuple(messages)
     prompt = Prompt(conversation, query, chat.begins, None, own, known, parts)
     if known == own:
@@ -73,6 +75,12 @@ async def chat_prompt(
     other = (await asyncio.to_thread(generation.tokenizer.chat, known, rendering)).tokens
     # Marks may be longer than what they replace.
     return replace(prompt, shown=tuple(other[-generation.context_length :]))
+
+
+def _set(variables: Mapping[str, Any]) -> Iterator[Part]:
+    """What a client has the template write: switches have no words."""
+    if told := {name: each for name, each in variables.items() if not isinstance(each, bool)}:
+        yield Part(PartKind.INSTRUCTIONS, json.dumps(told, ensure_ascii=False))
 
 
 async def shortened(

@@ -1,10 +1,12 @@
-"""Prompts of chats that are longer than the context: the oldest turns are left out."""
+"""Prompts of chats: what is left out of long ones, and what the ledger says they hold."""
 
 from __future__ import annotations
 
 import pytest
 
-from app.generation.prompts import shortened
+from app.generation.cloud_view import View
+from app.generation.prompts import chat_prompt, shortened
+from app.ledger.leakage import Kind, Part
 from dragon.inference.chat_template import Message, Rendering
 from dragon.inference.tokenizer import Tokenizer
 from tests.fakes import FakeGeneration
@@ -41,3 +43,13 @@ async def test_what_fits_and_what_cannot_fit_stays(tokenizer: Tokenizer) -> None
     assert await shortened(model, turns(2), Rendering(), 1) == turns(2)
     long = Message("user", "word " * 1000)
     assert await shortened(model, [*turns(2)[:-1], long], Rendering(), 1) == [OWN, long]
+
+
+async def test_words_that_a_client_gives_the_template_are_told_to_the_ledger(
+    tokenizer: Tokenizer,
+) -> None:
+    asked = (Message("user", "And now?"),)
+    rendering = Rendering(variables={"enable_thinking": False, "today": "the day of the heron"})
+    view = View(asked, (Part(Kind.QUESTION, "And now?"),))
+    prompt = await chat_prompt(FakeGeneration(tokenizer), asked, view, rendering)
+    assert prompt.parts[1:] == (Part(Kind.INSTRUCTIONS, '{"today": "the day of the heron"}'),)
