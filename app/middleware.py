@@ -22,7 +22,7 @@ from app.generation.admission import MOST_CALLS, refusal
 from app.owners import act_as
 from app.problems import Problem, problem, reported
 from dragon.errors import AuthenticationError
-from dragon.inference.fairness import CALLER
+from dragon.inference.fairness import CALLER, HOUSEHOLD, Household
 
 log = logging.getLogger("dragon.http")
 
@@ -164,12 +164,16 @@ class AccessControl:
             return problem(error)
         if not credential.permits(scope.get("method", ""), scope["path"]):
             return Problem(403, _not_permitted(credential), "permission_error", code=_NOT_PERMITTED)
-        CALLER.set(_caller(scope, headers, credential))
+        keyed = given_key(headers) is not None
+        by = f"key {credential.name}" if keyed else f"page {credential.name}".strip()
+        host, _ = scope.get("client") or ("", 0)
+        HOUSEHOLD.set(Household(by))
+        CALLER.set(host)
         act_as(credential.owner)
         scope[KEY] = credential.key
         if scope["path"] in _ANSWERS and self._asking >= MOST_CALLS:
             return problem(refusal())  # before its body is read
-        if given_key(headers) is not None or scope.get("method") in _SAFE_METHODS:
+        if keyed or scope.get("method") in _SAFE_METHODS:
             return None
         origin = headers.get("origin")
         if origin is not None and urlsplit(origin).netloc.lower() != hosts[0].lower():
@@ -264,14 +268,6 @@ def _not_permitted(credential: Credential) -> str:
         return "This concerns the whole device: it is for the device's own key."
     may = _MAY[credential.may]
     return f"The key {credential.name} is for {may} only; `dragon key add` makes one for more."
-
-
-def _caller(scope: Scope, headers: Headers, credential: Credential) -> str:
-    """The caller for fair sharing: a page, or a key's clients on one machine."""
-    keyed = given_key(headers) is not None
-    by = f"key {credential.name}" if keyed else f"page {credential.name}".strip()
-    host, _ = scope.get("client") or ("", 0)
-    return f"{by} {host}"
 
 
 def _is_address(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""How callers share the device: places for answers and searches, and threads for other work."""
+"""How households share the device: places for answers and searches, and threads for other work."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from typing import TypeVar
 
 from app.cancellation import to_the_end
 from dragon.errors import OverloadedError
-from dragon.inference.fairness import CALLER, FairQueue
+from dragon.inference.fairness import HOUSEHOLD, FairQueue
 from dragon.localizable import localizable
 
 T = TypeVar("T")
 
 PLACES = 64
 FOR_ONE = 56
-"""The most places of one caller, so that some stay free for others."""
+"""The most places of one household, so that some stay free for others."""
 MOST_CALLS = 256
 """Concurrent calls for answers; further ones are refused before their body is read."""
 _WAIT_S = 0.8
 _LOOK_S = 0.05
 _MOST_WAITING = 16
-"""The most waiting calls of one caller; a further one would only wait to be refused."""
+"""The most waiting calls of one household; a further one would only wait to be refused."""
 REST = 4
-"""How long a caller rests after a job in a thread, in multiples of the job's processor time."""
+"""How long a household rests after a job in a thread, in multiples of the job's processor time."""
 _THREADS = 2
 
 
 class Places:
-    """A number of places, at most `for_one` of them for one caller; the others wait in turn.
+    """A number of places, at most `for_one` of them for one household; the others wait in turn.
 
     Belongs to one event loop.
     """
@@ -44,16 +44,16 @@ class Places:
 
     @asynccontextmanager
     async def one(self, wait_s: float | None = None) -> AsyncIterator[None]:
-        """Hold a place for the current caller.
+        """Hold a place for the current household.
 
         Raises `TimeoutError` if none becomes free within `wait_s` seconds, or at once if too many
-        of the caller's calls already wait.
+        of the household's calls already wait.
         """
-        caller = CALLER.get()
-        if wait_s is not None and self._waiting.of(caller) >= _MOST_WAITING:
+        household = HOUSEHOLD.get().name
+        if wait_s is not None and self._waiting.of(household) >= _MOST_WAITING:
             raise TimeoutError
         place = asyncio.get_running_loop().create_future()
-        self._waiting.put(caller, (caller, place))
+        self._waiting.put(household, (household, place))
         self._hand_out()
         try:
             async with asyncio.timeout(wait_s):
@@ -61,35 +61,35 @@ class Places:
         except BaseException:
             self._waiting.keep(lambda each: each[1] is not place)
             if place.done():  # it came at the last moment
-                self._leave(caller)
+                self._leave(household)
             raise
         try:
             yield
         finally:
-            self._leave(caller)
+            self._leave(household)
 
     @property
     def held(self) -> bool:
         return any(self._held.values())
 
-    def _leave(self, caller: str) -> None:
+    def _leave(self, household: str) -> None:
         self._free += 1
-        self._held[caller] -= 1
+        self._held[household] -= 1
         self._hand_out()
 
     def _hand_out(self) -> None:
         while self._free and len(self._waiting):
             try:
-                caller, place = self._waiting.take(lambda each: self._held[each] < self._for_one)
+                household, place = self._waiting.take(lambda each: self._held[each] < self._for_one)
             except LookupError:
                 return
             self._free -= 1
-            self._held[caller] += 1
+            self._held[household] += 1
             place.set_result(None)
 
 
 class Admission:
-    """Places for calls; waiting calls are served in turn, caller by caller.
+    """Places for calls; waiting calls are served in turn, household by household.
 
     A call holds its place until it ends, and its choices share it.
     """
@@ -125,24 +125,24 @@ def refusal() -> OverloadedError:
 class Threads:
     """For what is computed beside answers: grammars compiled, long texts cut into tokens.
 
-    A few lines may ask for as much of that as is allowed, again and again. So a caller has one such
+    A few lines may ask for as much of that as is allowed, again and again. So a household has one such
     job at a time, and rests after it in proportion to the processor time that it took.
     """
 
     def __init__(self) -> None:
         self._places = Places(_THREADS, 1)
-        self._rested: dict[str, float] = {}  # when a caller has, by its name
+        self._rested: dict[str, float] = {}  # when a household has, by its name
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Run a job when it is the caller's turn; cancelled, it keeps its place until it ends."""
-        caller = CALLER.get()
+        """Run a job when it is the household's turn; cancelled, it keeps its place until it ends."""
+        household = HOUSEHOLD.get().name
         while True:
             async with self._places.one():
-                if (left := self._rested.get(caller, 0.0) - time.monotonic()) <= 0:
-                    return await to_the_end(self._run(work, caller))
+                if (left := self._rested.get(household, 0.0) - time.monotonic()) <= 0:
+                    return await to_the_end(self._run(work, household))
             await asyncio.sleep(left)
 
-    async def _run(self, work: Callable[[], T], caller: str) -> T:
+    async def _run(self, work: Callable[[], T], household: str) -> T:
         spent = 0.0
 
         def timed() -> T:
@@ -158,4 +158,4 @@ class Threads:
         finally:
             now = time.monotonic()
             self._rested = {each: at for each, at in self._rested.items() if at > now}
-            self._rested[caller] = now + REST * spent
+            self._rested[household] = now + REST * spent

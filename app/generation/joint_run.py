@@ -22,7 +22,7 @@ from dragon.errors import FrameError
 from dragon.inference.decoder import Decoder
 from dragon.inference.engine import Engine
 from dragon.inference.estimates import Pace
-from dragon.inference.fairness import CALLER, lane_of
+from dragon.inference.fairness import HOUSEHOLD, lane_of
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
 from dragon.link.registry import Message
@@ -76,7 +76,7 @@ class JointRun(DeviceRun):
         )
         self._given = given
         self._link = link
-        self._lane = lane_of(CALLER.get())
+        self._lane = lane_of(HOUSEHOLD.get().name)
         self._watcher: asyncio.Task[None] | None = None
         # The cloud's part in this run.
         self._stream: int | None = None

@@ -18,7 +18,9 @@ CALLER: ContextVar[str] = ContextVar("caller", default="")
 
 @dataclass(frozen=True)
 class Household:
-    """Callers who share as one, in proportion to its weight: at a peer, the devices of one key."""
+    """Callers who share as one, in proportion to its weight: at a peer the devices of one key, on a
+    device the programs and users of one, or a page.
+    """
 
     name: str = ""
     weight: float = 1.0

@@ -13,7 +13,7 @@ from starlette.routing import Match
 from app.api_keys import API_KEYS, ApiKey, Credential, Documents, May, api_keys
 from app.auth import Authenticator
 from app.container import AppState
-from dragon.inference.fairness import CALLER
+from dragon.inference.fairness import HOUSEHOLD, Household
 from tests.app.conftest import KEY
 
 ASK = {"model": "dragon-7m", "messages": [{"role": "user", "content": "?"}]}
@@ -109,20 +109,20 @@ async def test_a_damaged_file_locks_nobody_out(
 async def test_keys_share_the_device(
     client: httpx.AsyncClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As callers of their own, who take turns."""
-    callers: list[str] = []
+    """As households, whatever their programs call themselves."""
+    households: list[Household] = []
     anna = api_keys(tmp_path).add("anna")
 
     class Noted:
-        def set(self, caller: str) -> None:
-            callers.append(caller)
+        def set(self, household: Household) -> None:
+            households.append(household)
 
-    monkeypatch.setattr("app.middleware.CALLER", Noted())
+    monkeypatch.setattr("app.middleware.HOUSEHOLD", Noted())
     for key in (anna, KEY):
         await client.get("/v1/models", headers=bearer(key))
-    assert len(set(callers)) == 2
-    assert "anna" in callers[0]
-    assert CALLER.get() == ""
+    assert len(set(households)) == 2
+    assert "anna" in households[0].name
+    assert HOUSEHOLD.get() == Household()
 
 
 async def test_a_browser_is_signed_in_for_as_long_as_its_key_is_good(

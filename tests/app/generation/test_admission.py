@@ -10,7 +10,7 @@ import pytest
 from app.generation import admission
 from app.generation.admission import Admission
 from dragon.errors import OverloadedError
-from dragon.inference.fairness import CALLER
+from dragon.inference.fairness import HOUSEHOLD, Household
 
 
 class Answers:
@@ -28,7 +28,7 @@ class Answers:
 
     async def ask(self, name: str) -> str:
         """Read an answer of the caller that the name begins with."""
-        CALLER.set(name[0])
+        HOUSEHOLD.set(Household(name[0]))
         return "".join([event async for event in self._places.admitted(self._events(name))])
 
     def at_once(self, *names: str) -> list[asyncio.Task[str]]:

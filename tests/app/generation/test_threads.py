@@ -9,7 +9,7 @@ import time
 import pytest
 
 from app.generation.admission import REST, Threads
-from dragon.inference.fairness import CALLER
+from dragon.inference.fairness import HOUSEHOLD, Household
 
 
 def burn(seconds: float) -> tuple[float, float]:
@@ -22,7 +22,7 @@ def burn(seconds: float) -> tuple[float, float]:
 
 async def test_a_caller_rests_after_what_costs() -> None:
     threads = Threads()
-    CALLER.set("a")
+    HOUSEHOLD.set(Household("a"))
     _, ended = await threads.run(lambda: burn(0.05))
     again, _ = await threads.run(lambda: burn(0.05))
     assert again - ended >= REST * 0.05
@@ -33,7 +33,7 @@ async def test_nobody_else_rests(monkeypatch: pytest.MonkeyPatch) -> None:
     threads = Threads()
 
     async def job(caller: str) -> None:
-        CALLER.set(caller)
+        HOUSEHOLD.set(Household(caller))
         await threads.run(lambda: burn(0.01))
 
     await asyncio.create_task(job("a"))
@@ -48,7 +48,7 @@ async def test_who_waits_for_something_takes_no_time_of_anybody(
 ) -> None:
     monkeypatch.setattr("app.generation.admission.REST", 1_000)
     threads = Threads()
-    CALLER.set("a")
+    HOUSEHOLD.set(Household("a"))
     began = time.monotonic()
     for _ in range(2):
         await threads.run(lambda: time.sleep(0.05))
@@ -57,7 +57,7 @@ async def test_who_waits_for_something_takes_no_time_of_anybody(
 
 async def test_jobs_of_a_caller_come_one_after_the_other() -> None:
     threads, running, most = Threads(), 0, 0
-    CALLER.set("a")
+    HOUSEHOLD.set(Household("a"))
 
     def count() -> None:
         nonlocal running, most
@@ -72,7 +72,7 @@ async def test_jobs_of_a_caller_come_one_after_the_other() -> None:
 
 async def test_a_job_that_is_given_up_keeps_its_place_until_it_ends() -> None:
     threads, go_on, begun = Threads(), threading.Event(), threading.Event()
-    CALLER.set("a")
+    HOUSEHOLD.set(Household("a"))
 
     def wait() -> None:
         begun.set()
@@ -92,7 +92,7 @@ async def test_a_job_that_is_given_up_keeps_its_place_until_it_ends() -> None:
 
 async def test_a_job_that_fails_is_rested_from_too() -> None:
     threads = Threads()
-    CALLER.set("a")
+    HOUSEHOLD.set(Household("a"))
 
     def fail() -> None:
         burn(0.05)
