@@ -125,8 +125,8 @@ def refusal() -> OverloadedError:
 class Threads:
     """For what is computed beside answers: grammars compiled, long texts cut into tokens.
 
-    A few lines may ask for as much of that as is allowed, again and again. So a household has one such
-    job at a time, and rests after it in proportion to the processor time that it took.
+    A few lines may ask for as much of that as is allowed, again and again. So a household has
+    one such job at a time, and rests after it in proportion to the processor time that it took.
     """
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ class Threads:
         self._rested: dict[str, float] = {}  # when a household has, by its name
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Run a job when it is the household's turn; cancelled, it keeps its place until it ends."""
+        """Run a job in its turn; cancelled, it keeps its place until it ends."""
         household = HOUSEHOLD.get().name
         while True:
             async with self._places.one():

@@ -101,13 +101,14 @@ def fused(*rankings: Sequence[Key]) -> list[Key]:
 if TYPE_CHECKING:
     from spellchecker import SpellChecker
 
-_LEAST = 4  # letters; shorter words are one slip away from too many
+_LEAST, _LONGEST = 4, 40  # letters; shorter words are one slip away from too many
+_MOST_DOUBTED = 64  # words of a question: each has hundreds one slip away
 _LATIN = re.compile(r"(?<![\w'’])[a-zA-Z]+(?![\w'’])")
 
 
 def doubtful(question: str) -> list[str]:
-    """Distinct words of a question that may be misspelt, lower-cased; not short words or names."""
-    return list(dict.fromkeys(word.group().lower() for word in _doubtful(question)))
+    """The first distinct words that may be misspelt, lower-cased; not short words or names."""
+    return list(dict.fromkeys(word.group().lower() for word in _doubtful(question)))[:_MOST_DOUBTED]
 
 
 def slips(word: str) -> set[str]:
@@ -145,7 +146,7 @@ def corrected(question: str, near: Mapping[str, str]) -> str:
 def _doubtful(question: str) -> Iterator[re.Match[str]]:
     for word in _LATIN.finditer(question):
         first = not question[: word.start()].strip()
-        if len(word.group()) >= _LEAST and (first or word.group().islower()):
+        if _LEAST <= len(word.group()) <= _LONGEST and (first or word.group().islower()):
             yield word
 
 

@@ -14,6 +14,14 @@ def test_short_words_names_and_codes_are_not_doubted() -> None:
     assert doubtful("") == []
 
 
+def test_what_nobody_writes_costs_nothing() -> None:
+    """The words one slip away from 4,000 letters take a gigabyte."""
+    assert doubtful(f"Where is the {'ab' * 2000}?") == ["where"]
+    letters = "abcdefghijklmnopqrst"
+    many = [f"{a}{b}{c}{c}" for a in letters for b in letters for c in letters]
+    assert doubtful(" ".join(many)) == many[:64]
+
+
 @pytest.mark.parametrize("word", ["gate", "gaet", "gat", "gatte", "gare", "ate", "gates"])
 def test_a_slip_is_a_letter_too_much_too_few_wrong_or_two_that_changed_places(word: str) -> None:
     assert ("gate" in slips(word)) is (word != "gate")
