@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import islice
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
@@ -277,7 +278,8 @@ class MessagesBody(Lenient):
         Raises `InvalidRequestError` for too many turns, including tool results.
         """
         system = [ChatMessage(role="system", content=self.system)] if self.system else []
-        turns = [*system, *(turn for message in self.messages for turn in message.turns())]
+        told = (turn for message in self.messages for turn in message.turns())
+        turns = [*system, *islice(told, MAX_TURNS + 1)]
         if not 0 < len(turns) <= MAX_TURNS:
             message = f"messages: 1 to {MAX_TURNS} turns, including tool results"
             raise InvalidRequestError(message, param="messages")
