@@ -6,21 +6,19 @@ Covers `peer.serving`.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import jsonschema
 import pytest
-import torch
 
 from dragon.inference import grammar
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
 from dragon.sampling.params import Mode, Sampling
 from harness import reference
-from harness.models import SMALL_MODEL
 from harness.network_emulator import Network
 from harness.reference import Passage
 from tests.contract.asking import Ask, Reply, ask_all, questions
@@ -29,7 +27,7 @@ from tests.contract.conftest import Pair
 # A limit for machines that are slow and busy: nothing here waits for time to pass.
 pytestmark = pytest.mark.timeout(1500)
 
-PROMPTS = 8
+PROMPTS = 4
 # The reference of whole answers scores them without a cache.
 WHOLE_PROMPTS = 3
 TOKENS = 24
@@ -49,35 +47,49 @@ def prompts(mode: Mode) -> int:
     return WHOLE_PROMPTS if mode is Mode.SEQUENCEWISE else PROMPTS
 
 
-def passages(reply: Reply, side: str) -> list[Passage]:
-    return [Passage(s["text"], s["score"]) for s in reply.sources if s["side"] == side]
+@dataclass(frozen=True)
+class Reference:
+    """The sequential reference, with the documents that the services find."""
+
+    model: LanguageModel
+    tokenizer: Tokenizer
+    found: Mapping[tuple[str, bool], Reply]
+
+    def text(self, ask: Ask, sampling: Sampling) -> str:
+        sources = self.found[ask.question, ask.raw].sources
+        sides = [
+            [Passage(s["text"], s["score"]) for s in sources if s["side"] == side]
+            for side in ("private", "public")
+        ]
+        tokens = reference.write(
+            self.model, self.tokenizer, ask.question, *sides,
+            sampling, ask.tokens, Mode(ask.mode), raw=ask.raw,
+        )  # fmt: skip
+        return self.tokenizer.decode([t for t in tokens if t not in self.tokenizer.end_ids])
 
 
 @pytest.fixture(scope="module")
-def expected(exact_services: Pair) -> Callable[[Mode], list[str]]:
-    """The texts of the sequential reference, from the documents the services found."""
-    coupled = asks(Mode.COUPLED)
-    replies = ask_all(exact_services.device, coupled)
-    found = {ask.question: reply for ask, reply in zip(coupled, replies, strict=True)}
-    tokenizer = Tokenizer.load(SMALL_MODEL)
+def sequential(exact_services: Pair, model: LanguageModel, tokenizer: Tokenizer) -> Reference:
+    """Chats and texts of all questions, asked once to see what is found for them."""
+    wanted = [
+        Ask(question.text, seed=SEED, tokens=TOKENS, raw=raw)
+        for question in questions()[:PROMPTS]
+        for raw in (False, True)
+    ]
+    replies = ask_all(exact_services.device, wanted)
+    found = {(ask.question, ask.raw): reply for ask, reply in zip(wanted, replies, strict=True)}
+    return Reference(model, tokenizer, found)
+
+
+@pytest.fixture(scope="module")
+def expected(sequential: Reference) -> Callable[[Mode], list[str]]:
+    """The texts of the sequential reference."""
 
     @cache
     def texts(mode: Mode) -> list[str]:
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)  # as in the services: a sum's order depends on it
-        try:
-            model = LanguageModel.load(SMALL_MODEL, tokenizer.vocab_size)
-            return [text_of(model, ask, found[ask.question], mode) for ask in asks(mode)]
-        finally:
-            torch.set_num_threads(threads)
-
-    def text_of(model: LanguageModel, ask: Ask, reply: Reply, mode: Mode) -> str:
-        sampling = Sampling(ask.temperature, seed=ask.seed)
-        found = (passages(reply, side) for side in ("private", "public"))
-        tokens = reference.write(
-            model, tokenizer, ask.question, *found, sampling, ask.tokens, mode, raw=ask.raw
-        )
-        return tokenizer.decode([t for t in tokens if t not in tokenizer.end_ids])
+        return [
+            sequential.text(ask, Sampling(ask.temperature, seed=ask.seed)) for ask in asks(mode)
+        ]
 
     return texts
 
@@ -86,10 +98,9 @@ def expected(exact_services: Pair) -> Callable[[Mode], list[str]]:
 @pytest.mark.parametrize(
     ("mode", "rtt_ms"),
     [
-        *((Mode.ONEWAY, rtt_ms) for rtt_ms in (0, 100, 500)),
+        *((Mode.ONEWAY, rtt_ms) for rtt_ms in (0, 500)),
         *((Mode.COUPLED, rtt_ms) for rtt_ms in (0, 300)),
         *((mode, rtt_ms) for mode in (Mode.SPECULATIVE, Mode.SEQUENCEWISE) for rtt_ms in (0, 100)),
-        (Mode.TOKENWISE, 0),
         (Mode.TOKENWISE, 100),
         (Mode.EXCHANGE, 100),
     ],
@@ -131,26 +142,16 @@ FORMAT = {"type": "json_schema", "json_schema": {"name": "place", "schema": SCHE
 
 
 def continued(
-    pair: Pair, mode: Mode, given: dict[str, Any], sampling: Sampling
+    pair: Pair, sequential: Reference, mode: Mode, given: dict[str, Any], sampling: Sampling
 ) -> Iterator[tuple[Reply, str]]:
     """Replies to texts with parameters `given`, and what the reference writes by `sampling`."""
-    chosen = questions()[:WHOLE_PROMPTS]
-    plain = [Ask(q.text, mode, 1.0, SEED, TOKENS, raw=True) for q in chosen]
-    found = ask_all(pair.device, [replace(ask, mode=Mode.COUPLED) for ask in plain])
-    replies = ask_all(pair.device, [replace(ask, more=tuple(given.items())) for ask in plain])
-    tokenizer = Tokenizer.load(SMALL_MODEL)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        model = LanguageModel.load(SMALL_MODEL, tokenizer.vocab_size)
-        for ask, sources, reply in zip(plain, found, replies, strict=True):
-            sides = (passages(sources, side) for side in ("private", "public"))
-            tokens = reference.write(
-                model, tokenizer, ask.question, *sides, sampling, TOKENS, mode, raw=True
-            )
-            yield reply, tokenizer.decode([t for t in tokens if t not in tokenizer.end_ids])
-    finally:
-        torch.set_num_threads(threads)
+    more = tuple(given.items())
+    asks = [
+        Ask(question.text, mode, 1.0, SEED, TOKENS, raw=True, more=more)
+        for question in questions()[:WHOLE_PROMPTS]
+    ]
+    for ask, reply in zip(asks, ask_all(pair.device, asks), strict=True):
+        yield reply, sequential.text(ask, sampling)
 
 
 MODES = [mode for mode in Mode if mode.joint or mode is Mode.LOCAL]
@@ -158,22 +159,24 @@ MODES = [mode for mode in Mode if mode.joint or mode is Mode.LOCAL]
 
 @pytest.mark.services
 @pytest.mark.parametrize("mode", MODES)
-def test_sampling_parameters_act_alike_on_both_sides(exact: Pair, mode: Mode) -> None:
+def test_sampling_parameters_act_alike_on_both_sides(
+    exact: Pair, sequential: Reference, mode: Mode
+) -> None:
     exact.network.network = Network(0.1)
     # Algorithm 1 knows no truncation.
     given = PENALTIES | ({} if mode is Mode.SPECULATIVE else TRUNCATION)
     bias = tuple((int(token), value) for token, value in BIAS.items())
     sampling = Sampling(1.0, seed=SEED, logit_bias=bias, **given)
-    for reply, text in continued(exact, mode, given | {"logit_bias": BIAS}, sampling):
+    for reply, text in continued(exact, sequential, mode, given | {"logit_bias": BIAS}, sampling):
         assert reply.text == text
         assert reply.tokens >= PENALTIES["min_tokens"]
 
 
 @pytest.mark.services
 @pytest.mark.parametrize("mode", MODES)
-def test_a_schema_holds_alike_on_both_sides(exact: Pair, mode: Mode) -> None:
+def test_a_schema_holds_alike_on_both_sides(exact: Pair, sequential: Reference, mode: Mode) -> None:
     exact.network.network = Network(0.1)
     sampling = Sampling(1.0, seed=SEED, grammar=grammar.of_schema(SCHEMA))
-    for reply, text in continued(exact, mode, {"response_format": FORMAT}, sampling):
+    for reply, text in continued(exact, sequential, mode, {"response_format": FORMAT}, sampling):
         assert reply.text == text
         jsonschema.validate(json.loads(reply.text), SCHEMA)
