@@ -7,7 +7,6 @@ import random
 import numpy as np
 import pytest
 
-from dragon.protocol import aggregator_policy
 from dragon.protocol.aggregator_policy import (
     Aggregated,
     Conditions,
@@ -141,31 +140,3 @@ def test_greedy_stays_where_its_own_decoding_hides_the_round_trip() -> None:
     slow_device = Conditions(0.5, 0.02, 0.1, 0.6, 0.6)
     last = Aggregated(True, False, 0, 0)
     assert Scheduler(Schedule.GREEDY, 0).next(Role.DEVICE, slow_device, last) is Role.DEVICE
-
-
-def play_one(
-    first: int, later: int, ready: list[float], c: list[int], way: float, fates: list
-) -> float:
-    """One play, as plain as it can be."""
-    side, known, now = first, [0.0, way], 0.0
-    for fate in fates:
-        now = max(known[side], ready[side], ready[1 - side] + way)
-        known = [now + way, now + way]
-        known[side] = now
-        ready = [(ready[s] if fate[s] else known[s]) + c[s] for s in (0, 1)]
-        side = later
-    return now
-
-
-def test_plays_equal_the_plain_loop() -> None:
-    chance = random.Random(5)
-    for _ in range(50):
-        c = [chance.randrange(21) for _ in range(2)]
-        ready = [chance.uniform(-40, 40) for _ in range(2)]
-        way, sides = chance.randrange(80) / 2, (chance.randrange(2), chance.randrange(2))
-        accepted = chance.random() > aggregator_policy._DRAWS
-        expected = np.mean([play_one(*sides, ready, c, way, fates) for fates in accepted.tolist()])
-        played = aggregator_policy._play(
-            *sides, np.array(ready), np.array(c, dtype=float), way, accepted
-        )
-        assert played == pytest.approx(float(expected))

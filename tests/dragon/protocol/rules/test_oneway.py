@@ -104,24 +104,6 @@ def test_where_the_cloud_was_right_only_a_count_goes_up() -> None:
     assert (cloud.queues.own_epoch, device.queues.remote_epoch) == (0, 0)
 
 
-def test_where_it_was_wrong_the_token_goes_up_and_the_cloud_drafts_on_from_it() -> None:
-    device, cloud = session(Role.DEVICE), session(Role.CLOUD)
-    for draft in decode(cloud, side(b=1), side(c=1)):
-        assert isinstance(draft, Draft)
-        device.receive(draft)
-    (correction,) = decode(device, side(1, a=1))
-    assert isinstance(correction, Correction)
-    assert (correction.position, correction.tokens) == (0, (1,))
-    cloud.receive(correction)
-    assert cloud.committed == [1]
-    (draft,) = decode(cloud, side(c=1))
-    assert isinstance(draft, Draft)
-    assert (draft.position, draft.epoch) == (1, 1)
-    device.receive(draft)
-    decode(device, side(c=1))
-    assert device.committed == [1, 3]
-
-
 def test_a_certain_token_waits_for_no_draft() -> None:
     device, cloud = session(Role.DEVICE), session(Role.CLOUD)
     late = decode(cloud, side(b=1), side(b=1))
@@ -168,23 +150,6 @@ def test_an_answer_that_is_certain_to_its_end_leaves_no_word() -> None:
     assert device.rule.told == 0
 
 
-def test_untold_tokens_go_up_together_with_those_behind_them() -> None:
-    device, cloud = session(Role.DEVICE), session(Role.CLOUD)
-    drafts = decode(cloud, side(a=1), side(b=1), side(c=1))
-    device.rule.weigh(0)
-    assert decode(device, CERTAIN) == []
-    for draft in drafts:  # late for the first position, in time for the others
-        assert isinstance(draft, Draft)
-        device.receive(draft)
-    sent = decode(device, side(b=1), side(c=1))
-    for message in sent:
-        assert isinstance(message, Correction)
-        cloud.receive(message)
-    assert device.committed == cloud.committed == [1, 2, 3]
-    assert device.rule.told == 3
-    assert cloud.take_outbox() == []
-
-
 def test_many_certain_tokens_go_up_in_messages_that_the_wire_takes() -> None:
     limits, rule = Limits(frozenset({END}), 400), partial(OneWay, vocabulary=VOCABULARY)
     device, cloud = (Session(role, GREEDY, limits, rule, window=4) for role in Role)
@@ -203,16 +168,6 @@ def test_no_certificate_without_the_cloud_s_weight_or_when_switched_off() -> Non
     for device in (unweighed, off):
         assert decode(device, side(5, a=1)) == []
         assert device.committed == []
-
-
-def test_what_is_being_decoded_for_a_corrected_position_is_stale() -> None:
-    cloud = session(Role.CLOUD)
-    assert cloud.next_work() is not None
-    cloud.receive(Correction(0, 0, 0, 0, (1,)))
-    assert cloud.stale
-    cloud.complete([side(b=1)])
-    assert cloud.committed == [1]
-    assert not cloud.queues.own
 
 
 @pytest.mark.parametrize(

@@ -74,11 +74,3 @@ def test_nobody_hands_over_before_the_delays_are_known(missing: str) -> None:
     assert chosen(Role.DEVICE, Schedule.PAPER, **known) is Role.CLOUD
     del known[missing]
     assert chosen(Role.DEVICE, Schedule.PAPER, **known) is Role.DEVICE
-
-
-def test_static_schedules_begin_where_they_stay() -> None:
-    for schedule, first in ((Schedule.DEVICE, Role.DEVICE), (Schedule.CLOUD, Role.CLOUD)):
-        rule = make(Mode.SPECULATIVE, Role.CLOUD, schedule, own=0.1, remote=0.1, rtt=0.3).rule
-        assert isinstance(rule, Speculative)
-        assert rule.first is first
-        assert rule.next_aggregator(first, JUDGED) is first

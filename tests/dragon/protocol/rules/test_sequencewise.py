@@ -297,25 +297,6 @@ def write(of: Session, tokens: Sequence[int], likelihood: float = -3.0) -> None:
     of.complete([], 0, likelihood)
 
 
-def test_own_tokens_are_scored_as_they_are_fed_and_the_last_without_being_fed() -> None:
-    device = session()
-    works = []
-    for token in (5, 6, END):
-        works.append(work(device))
-        device.complete([sure(token, 700)])
-    works.append(work(device))
-    device.complete([], 0, -2.5)
-    assert works == [
-        Work(0, (), 1, 0),
-        Work(0, (5,), 1, 0, (5,)),
-        Work(1, (6,), 1, 0, (6,)),
-        Work(2, (), 0, 0, (END,)),
-    ]
-    assert device.take_outbox() == [Candidate(0, (5, 6, END), -2.5, 700)]
-    assert device.next_work() is None
-    assert device.take_commits() == []
-
-
 def test_the_others_candidate_is_scored_in_one_forward_once_the_own_is_whole() -> None:
     cloud = session(Role.CLOUD)
     cloud.receive(Candidate(0, (7, 8, END), -1.0, 0))
@@ -326,30 +307,6 @@ def test_the_others_candidate_is_scored_in_one_forward_once_the_own_is_whole() -
     cloud.complete([], 0, -9.0)
     assert cloud.take_outbox() == [Candidate(0, (5, END), -3.0, 0), Score(0, -9.0)]
     assert cloud.next_work() is None
-
-
-@pytest.mark.parametrize(
-    ("cloud", "here", "score", "taken"),
-    [
-        (-1.0, -1.0, -5.0, (7, END)),
-        (-5.0, -5.0, -1.0, (5, END)),
-        (-3.0, -3.0, -3.0, (5, END)),
-        (-1.0, -50.0, -2.9, (7, END)),
-    ],
-    ids=["the cloud's", "the device's", "a tie", "one side's word is enough"],
-)
-def test_the_likelier_is_taken(
-    cloud: float, here: float, score: float, taken: tuple[int, ...]
-) -> None:
-    device = session()
-    write(device, (5, END))
-    device.receive(Candidate(0, (7, END), cloud, 0))
-    work(device)
-    device.complete([], 0, here)
-    device.receive(Score(0, score))
-    assert device.take_commits() == list(taken)
-    assert device.finished
-    assert device.intervals() == ((0, 2),)
 
 
 def test_a_score_may_come_first() -> None:
@@ -399,20 +356,6 @@ def write_last(device: Session) -> None:
         device.complete([sure(token)])
 
 
-def test_an_answer_over_the_clouds_context_is_the_devices_own() -> None:
-    device = session(limits=replace(LIMITS, horizon=1))
-    write_last(device)
-    assert (device.joint, device.take_commits()) == (False, [5, END])
-    device = session()
-    write(device, (5, END))
-    device.set_horizon(1)
-    assert (device.joint, device.take_commits()) == (False, [5, END])
-    cloud = session(Role.CLOUD, replace(LIMITS, horizon=1))
-    write(cloud, (5,))
-    cloud.receive(Candidate(0, (7, END), -1.0, 0))
-    assert cloud.next_work() is None
-
-
 def test_a_device_that_is_alone_says_what_it_has_and_goes_on() -> None:
     device = session()
     work(device)
@@ -442,14 +385,6 @@ def test_a_late_cloud_keeps_what_it_has_written() -> None:
     write_last(device)
     device.lose()
     assert device.take_commits() == [5, END]
-
-
-def test_a_cloud_that_waits_to_be_let_in_writes_nothing() -> None:
-    cloud = session(Role.CLOUD, joint=False)
-    cloud.receive(Candidate(0, (7, END), -1.0, 0))
-    assert cloud.next_work() is None
-    cloud.receive(Join(1, 0, ()))
-    assert work(cloud) == Work(0, (), 1, 0)
 
 
 def test_the_first_candidate_and_the_first_score_stand() -> None:
@@ -510,12 +445,3 @@ def test_the_likelihood_of_a_mixture() -> None:
         assert log_likelihood(eta, -2.0, -3.0) == pytest.approx(expected)
     assert log_likelihood(ETA_ONE // 2, -1000.0, -math.inf) == pytest.approx(-1000 - math.log(2))
     assert log_likelihood(ETA_ONE, -1000.0, 0.0) == -1000.0
-
-
-def test_a_cloud_that_comes_back_too_late_is_not_asked_in() -> None:
-    device = Session(Role.DEVICE, GREEDY, LIMITS, Sequencewise, joint=False)
-    assert device.joinable
-    assert device.next_work() is not None
-    device.complete([toy_side(Role.DEVICE, ())])
-    assert device.committed
-    assert not device.joinable

@@ -82,19 +82,6 @@ def test_each_position_has_one_target_from_the_side_named_before(number: int) ->
         aggregator = message.next
 
 
-def test_frames_of_both_sides_say_what_they_drafted() -> None:
-    world = World(
-        random.Random(1),
-        Sampling(),
-        LIMITS,
-        rule=rule_of(Speculative, 1, certificates=False),
-        window=4,
-    )
-    world.run()
-    world.drain()
-    assert {to for to, m in world.delivered if isinstance(m, Draft)} == set(Role)
-
-
 @pytest.mark.parametrize(
     "sampling",
     [Sampling(temperature=0.7), Sampling(top_p=0.9), Sampling(top_k=3), Sampling(min_p=0.1)],

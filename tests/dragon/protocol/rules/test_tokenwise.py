@@ -8,17 +8,15 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragon.protocol.messages import Draft, Limits, Resync, Target
+from dragon.protocol.messages import Draft, Limits, Target
 from dragon.protocol.rules.rule import Rule
 from dragon.protocol.rules.shared_noise import Coupled, Tokenwise
-from dragon.protocol.session import Session
 from dragon.sampling.params import Sampling
 from dragon.sampling.role import Role
-from tests.dragon.protocol.toy import END, TRUNCATIONS, World, reference, toy_side
+from tests.dragon.protocol.toy import END, TRUNCATIONS, World, reference
 
 LIMITS = Limits(frozenset({END}), 12)
 
@@ -71,25 +69,3 @@ def test_only_the_cloud_sends_distributions_and_only_the_device_tokens() -> None
     # A round trip a token: nothing is drafted ahead.
     assert [m.position for m in to_device if isinstance(m, Draft)] == list(range(len(tokens)))
     assert world.longest_channel == 1
-
-
-@pytest.mark.parametrize("position", [1, 5])
-def test_a_target_for_another_position_asks_for_a_resync(position: int) -> None:
-    cloud = Session(Role.CLOUD, Sampling(), LIMITS, Tokenwise)
-    assert cloud.next_work() is not None
-    cloud.complete([toy_side(Role.CLOUD, ())])
-    cloud.take_outbox()
-    cloud.receive(Target(0, position, 3, True, False, Role.DEVICE))
-    assert cloud.take_outbox() == [Resync(0)]
-    assert cloud.committed == []
-
-
-def test_a_target_of_another_incarnation_is_dropped_unread() -> None:
-    cloud = Session(Role.CLOUD, Sampling(), LIMITS, Tokenwise)
-    assert cloud.next_work() is not None
-    cloud.complete([toy_side(Role.CLOUD, ())])
-    cloud.take_outbox()
-    cloud.receive(Target(1, 0, 3, True, False, Role.DEVICE))
-    assert cloud.committed == []
-    cloud.receive(Target(0, 0, 3, True, False, Role.DEVICE))
-    assert cloud.committed == [3]
