@@ -165,23 +165,6 @@ def test_eta_is_the_share_of_h(device: int, cloud: int) -> None:
     assert abs(eta - max(least, exact)) <= 0.5 + 1e-6
 
 
-@given(log_hs, log_hs)
-def test_eta_is_symmetric_up_to_the_clamp(device: int, cloud: int) -> None:
-    one, other = device_weight(device, cloud), device_weight(cloud, device)
-    if min(one, other) > ETA_MIN:
-        assert one + other == ETA_ONE
-    else:
-        assert one + other >= ETA_ONE
-
-
-@given(log_hs, log_hs, st.integers(0, 5000))
-def test_eta_rises_with_the_device_and_depends_on_the_difference(
-    device: int, cloud: int, more: int
-) -> None:
-    assert device_weight(device + more, cloud) >= device_weight(device, cloud)
-    assert device_weight(device + more, cloud + more) == device_weight(device, cloud)
-
-
 def test_eta_at_its_ends() -> None:
     assert device_weight(0, 0) == ETA_ONE // 2
     assert device_weight(LOG_H_LIMIT, -LOG_H_LIMIT) == ETA_ONE
@@ -329,14 +312,6 @@ def test_drafts_agree_as_often_as_promised(pair: int) -> None:
 
 
 # top_p and temperature 0.
-
-
-@given(sides(), sides(), samplings(**truncating), st.integers(0, 1 << 16))
-def test_only_tokens_that_are_kept_are_taken(
-    device: Side, cloud: Side, sampling: Sampling, position: int
-) -> None:
-    allowed = slow_truncated(slow_mixture(device, cloud), sampling)
-    assert target(device, cloud, sampling, position) in allowed
 
 
 @given(sides(), sides(), st.integers(0, 1 << 40), st.integers(0, 1 << 16))
