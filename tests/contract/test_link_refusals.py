@@ -1,6 +1,6 @@
 """What the peer refuses on its link, and that it stays well: real sockets, raw frames.
 
-Covers `peer.server` and `peer.context`.
+Covers `peer.server`, `peer.context` and `dragon.link.share`.
 """
 
 from __future__ import annotations

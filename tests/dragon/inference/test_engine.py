@@ -1,6 +1,6 @@
 """The engine: real threads, a real small model, several generations at once.
 
-Covers `dragon.inference.decoder`.
+Covers `dragon.inference.decoder` and `dragon.inference.jobs`.
 """
 
 from __future__ import annotations
