@@ -1,11 +1,14 @@
-"""Asking a running device, many questions at once."""
+"""Asking a running device, many questions at once, and running the program beside it."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,30 +17,28 @@ import httpx
 from app.generation.admission import FOR_ONE
 from harness import two_sided
 from harness.raw_link import WAIT_S
-from harness.services import Service
+from harness.services import ROOT, Service
 
 
-@dataclass(frozen=True)
-class Question:
-    """A benchmark question; `note` is the private note that answers it, if one does."""
-
-    text: str
-    note: str | None
-
-
-def questions() -> list[Question]:
+def questions() -> list[two_sided.Question]:
     """Questions of the two-sided benchmark, private and public ones in turn."""
-    found = two_sided.read(two_sided.QUESTIONS, 20)
+    found = two_sided.read(two_sided.QUESTIONS, 8)
     private, public = ([q for q in found if q.side == side] for side in ("private", "public"))
-    mixed = [question for pair in zip(private, public, strict=True) for question in pair]
-    return [Question(question.text, question.note) for question in mixed]
+    return [question for pair in zip(private, public, strict=True) for question in pair]
 
 
-def upload(service: Service, name: str, content: str | bytes) -> str:
+def upload(
+    service: Service,
+    name: str,
+    content: str | bytes,
+    headers: Mapping[str, str] | None = None,
+    **fields: str,
+) -> str:
     """Upload a note, or any file, and wait until it can be found; its id."""
-    with httpx.Client(base_url=service.url, headers=service.headers, timeout=60) as client:
+    headers = headers or service.headers
+    with httpx.Client(base_url=service.url, headers=headers, timeout=60) as client:
         data = content.encode() if isinstance(content, str) else content
-        reply = client.post("/v1/files", files={"file": (name, data)})
+        reply = client.post("/v1/files", files={"file": (name, data)}, data=fields)
         reply.raise_for_status()
         document: str = reply.json()["id"]
         deadline = time.monotonic() + 60
@@ -46,6 +47,14 @@ def upload(service: Service, name: str, content: str | bytes) -> str:
             assert time.monotonic() < deadline
             time.sleep(0.05)
     return document
+
+
+def dragon(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """What the program does with these arguments."""
+    return subprocess.run(
+        [sys.executable, "-m", "cli", *arguments],
+        env=os.environ | env, cwd=ROOT, capture_output=True, text=True, timeout=2 * WAIT_S,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -94,6 +103,23 @@ class Reply:
     stats: dict[str, float]
 
 
+def chunks(device: Service, path: str, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The chunks of a stream; one that is no longer read is closed."""
+    with httpx.stream(
+        "POST",
+        f"{device.url}{path}",
+        headers=device.headers,
+        json={**body, "stream": True},
+        timeout=2 * WAIT_S,
+    ) as reply:
+        assert reply.status_code == 200, reply.read()
+        for line in reply.iter_lines():
+            if line.startswith("data: {"):
+                chunk = json.loads(line.removeprefix("data: "))
+                assert "error" not in chunk, chunk
+                yield chunk
+
+
 def streamed(
     device: Service, ask: Ask, on_text: Callable[[], object] = lambda: None
 ) -> tuple[str, dict[str, Any]]:
@@ -102,22 +128,12 @@ def streamed(
     `on_text` is called as it comes.
     """
     text, told = "", dict[str, Any]()
-    with httpx.stream(
-        "POST",
-        f"{device.url}{ask.path}",
-        headers=device.headers,
-        json=ask.body(stream=True),
-        timeout=WAIT_S,
-    ) as reply:
-        for line in reply.iter_lines():
-            if line.startswith("data: {"):
-                chunk = json.loads(line.removeprefix("data: "))
-                assert "error" not in chunk, chunk
-                for choice in chunk["choices"]:
-                    text += choice["text"]
-                    on_text()
-                for each in (chunk.get("dragon") or {}).get("choices") or ():
-                    told = each
+    for chunk in chunks(device, ask.path, ask.body()):
+        for choice in chunk["choices"]:
+            text += choice["text"]
+            on_text()
+        for each in (chunk.get("dragon") or {}).get("choices") or ():
+            told = each
     return text, told
 
 

@@ -10,11 +10,11 @@ import torch
 
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
-from harness import services
+from harness import services, two_sided
 from harness.models import SMALL_MODEL
 from harness.network_emulator import Network, Relay, relay
 from harness.services import Service, Setup
-from tests.contract.asking import questions, upload
+from tests.contract.asking import questions
 
 
 class Pair:
@@ -32,9 +32,7 @@ def pair(setup: Setup, corpus: Path) -> Iterator[Pair]:
         relay(peer.port, Network()) as network,
         services.device(setup, network.port) as device,
     ):
-        for index, question in enumerate(questions()):
-            if question.note is not None:
-                upload(device, f"note-{index}.txt", question.note)
+        two_sided.upload_notes(device, questions())
         services.wait_joint(device)
         yield Pair(device, peer, network)
 

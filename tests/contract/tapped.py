@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,9 +14,11 @@ from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control, registry
 from dragon.protocol.messages import Candidate, Correction, Draft, Join
 from dragon.sampling.role import Role
+from harness import services
 from harness.models import SMALL_MODEL
-from harness.services import Service
-from harness.wiretap import Tap
+from harness.services import Service, Setup
+from harness.wiretap import Tap, wiretap
+from tests.contract.asking import upload
 
 
 @dataclass(frozen=True)
@@ -23,18 +28,12 @@ class Tapped:
 
     def completed(self, prompt: str, **dragon: Any) -> dict[str, Any]:
         """What the ledger says of the completion of a prompt as it stands."""
-        body = {"model": SMALL_MODEL.name, "prompt": prompt, "max_tokens": 16}
-        url = f"{self.device.url}/v1/completions"
-        body |= {"temperature": 1.0, "dragon": dragon}
-        reply = httpx.post(url, headers=self.device.headers, json=body, timeout=120)
-        return self.ledger(reply.raise_for_status().json()["dragon"]["choices"][0])
+        body = {"prompt": prompt, "max_tokens": 16, "temperature": 1.0, "dragon": dragon}
+        return self.ledger(self.post("/v1/completions", body)[0].json()["dragon"]["choices"][0])
 
     def ledger(self, answer: dict[str, Any]) -> dict[str, Any]:
         """What the ledger says of an answer."""
-        url = f"{self.device.url}/api/ledger/{answer['ledger']}"
-        found: dict[str, Any] = (
-            httpx.get(url, headers=self.device.headers, timeout=60).raise_for_status().json()
-        )
+        found: dict[str, Any] = self.get(f"/api/ledger/{answer['ledger']}").json()
         return found
 
     def ask(
@@ -55,7 +54,7 @@ class Tapped:
     ) -> tuple[dict[str, Any], list[registry.Message]]:
         """As `ask`, of messages of any role."""
         body = {"messages": messages, "temperature": 0, "seed": 1, "dragon": dragon}
-        choice, sent = self._post("/v1/chat/completions", body | (sampling or {}))
+        choice, sent = self._asked("/v1/chat/completions", body | (sampling or {}))
         return {"text": choice["message"]["content"], **choice["dragon"]}, sent
 
     def continued(
@@ -63,12 +62,16 @@ class Tapped:
     ) -> tuple[dict[str, Any], list[registry.Message]]:
         """As `ask`, of a text that the model continues freely."""
         body = {"prompt": text, "dragon": dragon}
-        choice, sent = self._post("/v1/completions", body | sampling)
+        choice, sent = self._asked("/v1/completions", body | sampling)
         return {"text": choice["text"], **choice["dragon"]}, sent
 
-    def _post(
-        self, path: str, body: dict[str, Any]
-    ) -> tuple[dict[str, Any], list[registry.Message]]:
+    def get(self, path: str) -> httpx.Response:
+        """What the device says."""
+        url = f"{self.device.url}{path}"
+        return httpx.get(url, headers=self.device.headers, timeout=60).raise_for_status()
+
+    def post(self, path: str, body: dict[str, Any]) -> tuple[httpx.Response, list[registry.Frame]]:
+        """A response, and what left the device from the question to the ledger's last word."""
         before = len(self.tap.sent)
         reply = httpx.post(
             f"{self.device.url}{path}",
@@ -77,13 +80,37 @@ class Tapped:
             timeout=120,
         ).raise_for_status()
         self.tap.settle()
-        found = reply.json()
-        sent = [registry.decode(f, Role.DEVICE, 1 << 20)[1] for f in self.tap.sent[before:]]
+        return reply, self.tap.sent[before:]
+
+    def _asked(
+        self, path: str, body: dict[str, Any]
+    ) -> tuple[dict[str, Any], list[registry.Message]]:
+        reply, frames = self.post(path, body)
+        found, sent = reply.json(), list(map(message_of, frames))
         quiet = (control.Ping, control.Pong, control.Probe, control.Draining)
         return (
             {**found["choices"][0], "dragon": found["dragon"]["choices"][0]},
             [message for message in sent if not isinstance(message, quiet)],
         )
+
+
+@contextmanager
+def tapped_pair(setup: Setup, corpus: Path, **notes: str) -> Iterator[Tapped]:
+    """A device with notes, its peer, and the wiretap between them."""
+    with (
+        services.peer(setup, corpus) as peer,
+        wiretap(peer.port) as tap,
+        services.device(setup, tap.port) as device,
+    ):
+        for name, text in notes.items():
+            upload(device, f"{name}.md", text)
+        services.wait_joint(device)
+        yield Tapped(device, tap)
+
+
+def message_of(frame: registry.Frame) -> registry.Message:
+    """What a device has sent."""
+    return registry.decode(frame, Role.DEVICE, 1 << 20)[1]
 
 
 def opened(sent: list[registry.Message], tokenizer: Tokenizer) -> list[str]:

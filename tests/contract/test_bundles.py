@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import services
 from harness.services import Setup
-from harness.wiretap import wiretap
 from tests.contract.asking import Ask, ask_all, questions
+from tests.contract.tapped import tapped_pair
 
 pytestmark = pytest.mark.services
 
@@ -17,15 +16,11 @@ pytestmark = pytest.mark.services
 def test_answers_at_once_share_messages(corpus: Path, tmp_path: Path) -> None:
     setup = Setup(tmp_path, {"DRAGON_FIRST_TOKEN_DEADLINE": "3600"})
     asks = [Ask(question.text, seed=n) for n, question in enumerate(questions()[:6])]
-    with (
-        services.peer(setup, corpus) as peer,
-        wiretap(peer.port) as tap,
-        services.device(setup, tap.port) as device,
-    ):
-        services.wait_joint(device)
-        alone = [reply for ask in asks for reply in ask_all(device, [ask])]
-        tap.bundles.clear()
-        together = ask_all(device, asks)
+    with tapped_pair(setup, corpus) as running:
+        alone = [reply for ask in asks for reply in ask_all(running.device, [ask])]
+        bundles = running.tap.bundles
+        bundles.clear()
+        together = ask_all(running.device, asks)
     # Where a busy machine has kept one side from taking part, the text is another.
     pairs = [
         (one.text, other.text)
@@ -34,5 +29,5 @@ def test_answers_at_once_share_messages(corpus: Path, tmp_path: Path) -> None:
     ]
     assert len(pairs) > len(asks) / 2
     assert all(one == other for one, other in pairs)
-    assert tap.bundles["device"] > 0
-    assert tap.bundles["peer"] > 0
+    assert bundles["device"] > 0
+    assert bundles["peer"] > 0

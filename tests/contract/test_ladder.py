@@ -15,9 +15,7 @@ from dragon.protocol.messages import Correction
 from harness import services
 from harness.models import SMALL_MODEL
 from harness.services import Setup
-from harness.wiretap import wiretap
-from tests.contract.asking import upload
-from tests.contract.tapped import Tapped, opened, words
+from tests.contract.tapped import Tapped, opened, tapped_pair, words
 
 pytestmark = pytest.mark.services
 
@@ -31,20 +29,8 @@ PUBLIC = "What is the capital of Kenya?"
 def tapped(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tapped]:
     env = {"DRAGON_FIRST_TOKEN_DEADLINE": "60", **services.AS_INSTALLED}
     setup = Setup(tmp_path_factory.mktemp("ladder"), env)
-    with (
-        services.peer(setup, corpus) as peer,
-        wiretap(peer.port) as tap,
-        services.device(setup, tap.port) as device,
-    ):
-        upload(device, "cabin.txt", WIFI)
-        upload(device, "flight.txt", FLIGHT)
-        services.wait_joint(device)
-        yield Tapped(device, tap)
-
-
-@pytest.fixture(scope="module")
-def tokenizer() -> Tokenizer:
-    return Tokenizer.load(SMALL_MODEL)
+    with tapped_pair(setup, corpus, cabin=WIFI, flight=FLIGHT) as running:
+        yield running
 
 
 def test_where_own_documents_answer_nothing_leaves(tapped: Tapped) -> None:

@@ -7,10 +7,8 @@ import itertools
 import json
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +19,10 @@ from app.storage.database import DATABASE
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import registry
 from dragon.protocol.messages import Draft
-from dragon.sampling.role import Role
-from harness import services
 from harness.models import SMALL_MODEL
-from harness.services import ROOT, Service, Setup
-from harness.wiretap import Tap, wiretap
-from tests.contract.asking import Ask, upload
+from harness.services import Setup
+from tests.contract.asking import Ask, dragon
+from tests.contract.tapped import Tapped, message_of, tapped_pair
 
 pytestmark = pytest.mark.services
 
@@ -34,54 +30,26 @@ NOTE = "The key safe code is 7731-M and it hangs left of the door of the holiday
 QUESTION = "What is the code of the key safe?"
 
 
-@dataclass(frozen=True)
-class Tapped:
-    device: Service
-    tap: Tap
-    data: Path
-
-    def get(self, path: str) -> Any:
-        return httpx.get(
-            f"{self.device.url}{path}", headers=self.device.headers, timeout=60
-        ).raise_for_status()
-
-    def ask(self, ask: Ask, **more: Any) -> tuple[dict[str, Any], list[str | bytes]]:
-        """The response, and what left the device from the question to the ledger's last word."""
-        reply, sent = self.post("/v1/chat/completions", ask.body(**more))
-        return reply.json(), sent
-
-    def post(self, path: str, body: Any) -> tuple[httpx.Response, list[str | bytes]]:
-        """The same of any request."""
-        before = len(self.tap.sent)
-        reply = httpx.post(
-            f"{self.device.url}{path}", headers=self.device.headers, json=body, timeout=120
-        ).raise_for_status()
-        self.tap.settle()
-        return reply, self.tap.sent[before:]
-
-
 @pytest.fixture(scope="module")
 def tapped(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tapped]:
-    setup = Setup(tmp_path_factory.mktemp("ledger"))
-    with (
-        services.peer(setup, corpus) as peer,
-        wiretap(peer.port) as tap,
-        services.device(setup, tap.port) as device,
-    ):
-        upload(device, "flat.txt", NOTE)
-        services.wait_joint(device)
-        yield Tapped(device, tap, setup.data)
+    with tapped_pair(Setup(tmp_path_factory.mktemp("ledger")), corpus, flat=NOTE) as running:
+        yield running
 
 
-def message_of(frame: registry.Frame) -> registry.Message:
-    return registry.decode(frame, Role.DEVICE, 1 << 20)[1]
+def asked(tapped: Tapped, ask: Ask, **more: Any) -> tuple[dict[str, Any], list[registry.Frame]]:
+    reply, sent = tapped.post("/v1/chat/completions", ask.body(**more))
+    return reply.json(), sent
+
+
+def ledger_of(tapped: Tapped, reply: dict[str, Any]) -> dict[str, Any]:
+    return tapped.ledger(reply["dragon"]["choices"][0])
 
 
 def kind_of(frame: registry.Frame) -> str:
     return registry.name_of(message_of(frame))
 
 
-def of_answers(frames: Sequence[str | bytes]) -> list[str | bytes]:
+def of_answers(frames: Sequence[registry.Frame]) -> list[registry.Frame]:
     return [frame for frame in frames if kind_of(frame) not in ("ping", "pong")]
 
 
@@ -107,8 +75,8 @@ def digest(frame: str | bytes) -> str:
 def test_the_ledger_has_every_frame_that_left(
     tapped: Tapped, mode: str, more: dict[str, Any]
 ) -> None:
-    reply, sent = tapped.ask(Ask(QUESTION, mode, temperature=0.0), **more)
-    ledger = tapped.get(f"/api/ledger/{reply['dragon']['choices'][0]['ledger']}").json()
+    reply, sent = asked(tapped, Ask(QUESTION, mode, temperature=0.0), **more)
+    ledger = ledger_of(tapped, reply)
     wire = of_answers(sent)
     assert wire
     assert [(f["kind"], f["bytes"], f["digest"]) for f in ledger["frames"]] == [
@@ -121,7 +89,7 @@ def test_the_ledger_has_every_frame_that_left(
 
 def test_five_grams_are_those_a_reader_of_the_wire_finds(tapped: Tapped) -> None:
     tokenizer = Tokenizer.load(SMALL_MODEL)
-    reply, sent = tapped.ask(Ask(QUESTION, temperature=0.0))
+    reply, sent = asked(tapped, Ask(QUESTION, temperature=0.0))
     (choice,) = reply["dragon"]["choices"]
     text = reply["choices"][0]["message"]["content"]
     answer = tokenizer.encode(text)
@@ -135,11 +103,7 @@ def test_five_grams_are_those_a_reader_of_the_wire_finds(tapped: Tapped) -> None
     wanted = set().union(*(grams(tokenizer.encode(text)) for text in own))
     # What somebody pieces together who knows the answer: of each draft, the committed text its
     # sender names, and the newest drafts behind that.
-    drafts = [
-        registry.decode(frame, Role.DEVICE, 1 << 20)[1]
-        for frame in sent
-        if isinstance(frame, bytes)
-    ]
+    drafts = [message_of(frame) for frame in sent if isinstance(frame, bytes)]
     newest: dict[int, int] = {}
     seen: set[tuple[int, ...]] = set()
     for draft in drafts:
@@ -147,7 +111,7 @@ def test_five_grams_are_those_a_reader_of_the_wire_finds(tapped: Tapped) -> None
         newest[draft.position] = draft.token
         behind = [newest[p] for p in range(draft.committed, draft.position + 1)]
         seen.add(tuple((answer[: draft.committed] + behind)[-5:]))
-    ledger = tapped.get(f"/api/ledger/{choice['ledger']}").json()
+    ledger = tapped.ledger(choice)
     assert ledger["fivegrams"] == {
         "documents": len(wanted),
         "drafts": len(wanted & seen),
@@ -157,13 +121,13 @@ def test_five_grams_are_those_a_reader_of_the_wire_finds(tapped: Tapped) -> None
 
 
 def test_a_private_answer_sends_nothing(tapped: Tapped) -> None:
-    reply, sent = tapped.ask(Ask(QUESTION, private=True, temperature=0.0))
+    reply, sent = asked(tapped, Ask(QUESTION, private=True, temperature=0.0))
     assert "7731-M" in reply["choices"][0]["message"]["content"]
     assert {kind_of(frame) for frame in sent} <= {"ping", "pong"}
     for frame in map(json.loads, sent):
         assert frame.keys() <= {"kind", "number", "load"}
         assert frame.get("load", 0.0) == 0.0  # a peer's alone to tell
-    ledger = tapped.get(f"/api/ledger/{reply['dragon']['choices'][0]['ledger']}").json()
+    ledger = ledger_of(tapped, reply)
     assert ledger["private"] is True
     assert ledger["frames"] == []
     assert ledger["fivegrams"]["documents"] > 0
@@ -202,7 +166,7 @@ def test_nothing_of_a_private_request_is_sent(
 
 def test_lists_and_export_agree_and_the_chain_holds(tapped: Tapped) -> None:
     ids = [
-        tapped.ask(Ask(QUESTION, seed=seed, tokens=4))[0]["dragon"]["choices"][0]["ledger"]
+        asked(tapped, Ask(QUESTION, seed=seed, tokens=4))[0]["dragon"]["choices"][0]["ledger"]
         for seed in (1, 2)
     ]
     listed = tapped.get("/api/ledger?limit=2").json()["data"]
@@ -215,25 +179,18 @@ def test_lists_and_export_agree_and_the_chain_holds(tapped: Tapped) -> None:
     frames = [line for line in lines if line["answer"] == ids[0] and line["bytes"]]
     assert len(frames) == listed[1]["frames"]
     assert sum(frame["bytes"] for frame in frames) == listed[1]["bytes"]
-    verified = verify(tapped.data / "device")
+    verified = verify(tapped.device.data)
     assert (verified.returncode, lines[-1]["hash"] in verified.stdout) == (0, True)
 
 
 def verify(data: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "cli", "ledger", "verify"],
-        env={"PATH": "", "DRAGON_DATA_DIR": str(data)},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return dragon("ledger", "verify", DRAGON_DATA_DIR=str(data))
 
 
 def test_a_chain_that_was_tampered_with_does_not_verify(tapped: Tapped, tmp_path: Path) -> None:
-    tapped.ask(Ask(QUESTION, tokens=4))
+    asked(tapped, Ask(QUESTION, tokens=4))
     with (
-        closing(sqlite3.connect(tapped.data / "device" / DATABASE)) as served,
+        closing(sqlite3.connect(tapped.device.data / DATABASE)) as served,
         closing(sqlite3.connect(tmp_path / DATABASE)) as copy,
     ):
         served.backup(copy)

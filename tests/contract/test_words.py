@@ -5,7 +5,6 @@ Its words are bad, the way is that of any model: passages, citations, questions 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,13 +15,11 @@ import pytest
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
 from harness import services
-from harness.models import SMALL_MODEL
 from harness.services import Service, Setup
-from harness.wiretap import wiretap
 from tests import memorised
-from tests.contract.asking import Ask, ask_all, upload
+from tests.contract.asking import Ask, ask_all, chunks, upload
 from tests.contract.chatting import chat
-from tests.contract.tapped import Tapped, opened
+from tests.contract.tapped import Tapped, opened, tapped_pair
 
 pytestmark = pytest.mark.services
 
@@ -41,19 +38,8 @@ def tapped(
     env = {"DRAGON_MODEL": str(embedded_gguf), "DRAGON_ANSWERS": "words"}
     env["DRAGON_FIRST_TOKEN_DEADLINE"] = "60"
     setup = Setup(tmp_path_factory.mktemp("words"), {**env, **services.AS_INSTALLED})
-    with (
-        services.peer(setup, corpus) as peer,
-        wiretap(peer.port) as tap,
-        services.device(setup, tap.port) as device,
-    ):
-        upload(device, "cabin.md", CABIN)
-        services.wait_joint(device)
-        yield Tapped(device, tap)
-
-
-@pytest.fixture(scope="module")
-def tokenizer() -> Tokenizer:
-    return Tokenizer.load(SMALL_MODEL)
+    with tapped_pair(setup, corpus, cabin=CABIN) as running:
+        yield running
 
 
 def test_where_a_passage_of_ones_own_is_relevant_enough_nothing_leaves(tapped: Tapped) -> None:
@@ -122,7 +108,7 @@ def test_what_the_cloud_was_asked_may_help_to_ask_it_again(
 def test_a_streamed_answer_is_the_whole_one(tapped: Tapped) -> None:
     ask = Ask(PUBLIC, "oneway", 0.0, model="dragon-7m")
     (whole,) = ask_all(tapped.device, [ask])
-    assert "".join(pieces(tapped.device, ask.body(stream=True))) == whole.text
+    assert "".join(pieces(tapped.device, ask.body())) == whole.text
 
 
 def test_losing_the_cloud_and_stopping(tapped: Tapped) -> None:
@@ -133,7 +119,7 @@ def test_losing_the_cloud_and_stopping(tapped: Tapped) -> None:
         tapped.tap.cut()
         assert talk.done()["finish_reason"] in ("stop", "length")
     services.wait_joint(tapped.device)
-    body = Ask(PUBLIC, "oneway", 1.0, tokens=300, model="dragon-7m").body(stream=True)
+    body = Ask(PUBLIC, "oneway", 1.0, tokens=300, model="dragon-7m").body()
     for _ in pieces(tapped.device, body):
         break
     while tapped.device.metric("dragon_answers_in_progress"):
@@ -141,21 +127,9 @@ def test_losing_the_cloud_and_stopping(tapped: Tapped) -> None:
     assert tapped.device.metric("dragon_free_slots") == free
 
 
-def chunks(device: Service, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The chunks of a stream; one that is no longer read is closed."""
-    with (
-        httpx.Client(base_url=device.url, headers=device.headers, timeout=120) as client,
-        client.stream("POST", "/v1/chat/completions", json=body) as reply,
-    ):
-        assert reply.status_code == 200, reply.read()
-        for line in reply.iter_lines():
-            if line.startswith("data: {"):
-                yield json.loads(line.removeprefix("data: "))
-
-
 def pieces(device: Service, body: dict[str, Any]) -> Iterator[str]:
     """The text of a stream, piece by piece."""
-    for chunk in chunks(device, body):
+    for chunk in chunks(device, "/v1/chat/completions", body):
         for choice in chunk["choices"]:
             if content := choice["delta"].get("content"):
                 yield content
@@ -185,7 +159,7 @@ def test_citations_are_resolved_to_sources_whole_and_in_pieces(citing: Service) 
 
     found: list[dict[str, int]] = []
     last: dict[str, Any] = {}
-    for chunk in chunks(citing, ask.body(stream=True)):
+    for chunk in chunks(citing, ask.path, ask.body()):
         last = chunk.get("dragon") or last
         found += last.get("citations", {}).get("found", []) if "dragon" in chunk else []
     assert found == dragon["citations"] == last["choices"][0]["citations"]
