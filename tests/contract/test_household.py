@@ -23,6 +23,7 @@ from app.api_keys import Documents, May, api_keys
 from app.main import create_app
 from app.settings import Settings
 from harness.services import KEY, Service
+from tests.contract.asking import upload
 from tests.contract.assistant import over_http
 from tests.contract.conftest import Pair
 from tests.contract.intruder import QUESTION, Maker, attempts
@@ -35,6 +36,8 @@ UNDESCRIBED = {
     "/static", "/openapi.json", "/v1/models/{model:path}",
 }  # fmt: skip
 
+KINDS = ("document", "store", "response", "conversation", "question", "folder", "ledger")
+
 
 @dataclass
 class Person:
@@ -45,6 +48,11 @@ class Person:
     device: Service
     word: str
     ids: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def kinds(self) -> list[str]:
+        """An id of every kind: tables and batches are files, and answers messages."""
+        return [self.ids[name] for name in KINDS]
 
     @property
     def headers(self) -> dict[str, str]:
@@ -60,15 +68,7 @@ class Person:
         return reply.json()
 
     def upload(self, name: str, content: str, **fields: str) -> str:
-        document: str = self.made(
-            "POST", "/v1/files", files={"file": (name, content.encode())}, data=fields
-        )["id"]
-        deadline = time.monotonic() + 60
-        while (found := self.made("GET", f"/v1/files/{document}"))["status"] != "processed":
-            assert found["status"] != "error", found
-            assert time.monotonic() < deadline, found
-            time.sleep(0.05)
-        return document
+        return upload(self.device, name, content, self.headers, **fields)
 
     def ask(self, question: str = QUESTION, **more: Any) -> Any:
         asked = {"model": "dragon-7m", "messages": [{"role": "user", "content": question}]}
@@ -97,9 +97,9 @@ class Person:
         return self.ids["conversation"]
 
 
-def mcp(person: Person, mode: str = "auto") -> AbstractAsyncContextManager[Client]:
+def mcp(person: Person) -> AbstractAsyncContextManager[Client]:
     about = Implementation(name=f"{person.word} assistant", version="1")
-    return over_http(person.device.url, person.headers, mode, about)
+    return over_http(person.device.url, person.headers, about=about)
 
 
 def settle(person: Person, folder: Path) -> None:
@@ -201,7 +201,7 @@ def test_no_request_with_the_others_ids_tells_anything(anna: Person, ben: Person
     assert all(anna.word in before[path] for path in before if anna.ids["document"] in path)
     statuses: dict[str, set[int]] = defaultdict(set)
     with httpx.Client(base_url=ben.device.url, headers=ben.headers, timeout=60) as client:
-        for each in attempts(described(ben), list(anna.ids.values())):
+        for each in attempts(described(ben), anna.kinds):
             reply = client.request(each.method, each.path, params=each.query, json=each.body)
             assert anna.word not in told(reply), (each, told(reply))
             if each.named:
@@ -220,7 +220,7 @@ def test_no_frame_of_the_pages_with_the_others_ids_tells_anything(
     description = INCOMING.json_schema(ref_template="#/$defs/{model}")
     with ben.page() as socket:
         for kind in description["oneOf"]:
-            for identity in anna.ids.values():
+            for identity in anna.kinds:
                 for frame in Maker(description, "").all(kind, identity):
                     socket.send(json.dumps(frame))
         # Each is answered, or harmless; what has begun by now ends.
@@ -231,24 +231,21 @@ def test_no_frame_of_the_pages_with_the_others_ids_tells_anything(
     assert everything(anna) == before
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_no_assistant_with_the_others_ids_is_told_anything(
-    mode: str, anna: Person, ben: Person
-) -> None:
-    async with mcp(ben, mode) as client:
+async def test_no_assistant_with_the_others_ids_is_told_anything(anna: Person, ben: Person) -> None:
+    async with mcp(ben) as client:
         tools = (await client.list_tools()).tools
         for tool in tools:
             maker = Maker(tool.input_schema, "")
-            for identity in anna.ids.values():
+            for identity in anna.kinds:
                 for arguments in maker.all(tool.input_schema, identity):
                     result = await client.call_tool(tool.name, arguments)
                     assert anna.word not in result.model_dump_json()
         assert anna.word not in (await client.list_resources()).model_dump_json()
-        for identity in anna.ids.values():
+        for identity in anna.kinds:
             with pytest.raises(MCPError) as refusal:
                 await client.read_resource(f"dragon://documents/{identity}")
             assert anna.word not in str(refusal.value)
-    async with mcp(anna, mode) as client:  # and the one whose they are is told
+    async with mcp(anna) as client:  # and the one whose they are is told
         found = await client.call_tool("read_passage", {"document": anna.ids["document"]})
         assert anna.word in found.model_dump_json()
         assert anna.word in (await client.list_resources()).model_dump_json()
@@ -263,12 +260,22 @@ def test_an_assistants_session_is_good_for_its_key_alone(anna: Person, ben: Pers
         },
     }  # fmt: skip
     accepts = {"Accept": "application/json, text/event-stream"}
-    opened = anna.send("POST", "/mcp", json=begin, headers=accepts)
-    session = accepts | {"Mcp-Session-Id": opened.headers["mcp-session-id"]}
-    listing = {"jsonrpc": "2.0", "id": 2, "method": "resources/list"}
-    taken = ben.send("POST", "/mcp", json=listing, headers=session)
+
+    def session(person: Person) -> dict[str, str]:
+        opened = person.send("POST", "/mcp", json=begin, headers=accepts)
+        return accepts | {"Mcp-Session-Id": opened.headers["mcp-session-id"]}
+
+    def listed(person: Person, session: dict[str, str]) -> httpx.Response:
+        listing = {"jsonrpc": "2.0", "id": 2, "method": "resources/list"}
+        return person.send("POST", "/mcp", json=listing, headers=session)
+
+    hers, his = session(anna), session(ben)
+    taken = listed(ben, hers)
     assert (taken.status_code, anna.word in told(taken)) == (404, False)
-    assert anna.word in anna.send("POST", "/mcp", json=listing, headers=session).text
+    assert anna.word in listed(anna, hers).text
+    own = listed(ben, his).text
+    assert ben.word in own
+    assert anna.word not in own
 
 
 def test_the_devices_own_key_sees_neither(anna: Person, ben: Person, exact: Pair) -> None:
