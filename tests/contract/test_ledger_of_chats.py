@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 from collections.abc import Iterator, Sequence
@@ -13,18 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control, registry
 from dragon.protocol.messages import Correction, Join
-from dragon.sampling.role import Role
 from harness import services, two_sided
 from harness.models import SMALL_MODEL
-from harness.services import Floor, Service, Setup
+from harness.services import Floor, Setup
 from harness.two_sided import Question
-from harness.wiretap import Tap, wiretap
+from tests.contract.asking import chunks
+from tests.contract.tapped import Tapped, message_of, tapped_pair
 
 pytestmark = pytest.mark.services
 
@@ -33,13 +31,11 @@ LINK = ("hello", "ping", "pong", "probe", "draining")  # messages that belong to
 
 
 @dataclass(frozen=True)
-class Chatting:
-    device: Service
-    tap: Tap
+class Chatting(Tapped):
     tokenizer: Tokenizer
     questions: Sequence[Question]
 
-    def ask(
+    def chat(
         self, messages: Sequence[dict[str, str]], chance: random.Random, *, lose: bool
     ) -> tuple[str, dict[str, Any], list[tuple[registry.Message, str]]]:
         """The answer's text, what the ledger says of it, and what left with what it decodes to.
@@ -53,41 +49,22 @@ class Chatting:
             "temperature": chance.choice([0.0, 0.7, 1.5]),
             "seed": chance.randrange(1000),
             "max_tokens": 40,
-            "stream": True,
             "dragon": dragon,
         }
-        url = f"{self.device.url}/v1/chat/completions"
         before = len(self.tap.sent)
-        text, answer = "", ""
-        with httpx.stream(
-            "POST", url, headers=self.device.headers, json=body, timeout=120
-        ) as reply:
-            assert reply.status_code == 200, reply.read()
-            for line in reply.iter_lines():
-                if not line.startswith("data: {"):
-                    continue
-                chunk = json.loads(line.removeprefix("data: "))
-                assert "error" not in chunk, chunk
-                for choice in chunk["choices"]:
-                    text += choice["delta"].get("content") or ""
-                if lose and text:
-                    self.tap.cut()
-                    lose = False
-                for choice in (chunk.get("dragon") or {}).get("choices") or ():
-                    answer = choice["ledger"]
+        text, answer = "", dict[str, Any]()
+        for chunk in chunks(self.device, "/v1/chat/completions", body):
+            for choice in chunk["choices"]:
+                text += choice["delta"].get("content") or ""
+            if lose and text:
+                self.tap.cut()
+                lose = False
+            for choice in (chunk.get("dragon") or {}).get("choices") or ():
+                answer = choice
         services.wait_joint(self.device)
-        sent = [
-            registry.decode(frame, Role.DEVICE, 1 << 20)[1] for frame in self.sent_since(before)
-        ]
-        ledger = httpx.get(
-            f"{self.device.url}/api/ledger/{answer}", headers=self.device.headers, timeout=60
-        )
-        return text, ledger.raise_for_status().json(), [(m, self.words(m)) for m in sent]
-
-    def sent_since(self, before: int) -> list[registry.Frame]:
-        """What left from then on."""
         self.tap.settle()
-        return self.tap.sent[before:]
+        sent = list(map(message_of, self.tap.sent[before:]))
+        return text, self.ledger(answer), [(message, self.words(message)) for message in sent]
 
     def words(self, message: registry.Message) -> str:
         """What a message holds of an answer."""
@@ -106,14 +83,9 @@ def chatting(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     questions = two_sided.spread(two_sided.read(two_sided.QUESTIONS), 20)
     # Slow enough for a connection to be cut in mid-answer.
     setup = Setup(tmp_path_factory.mktemp("chats"), services.AS_INSTALLED, Floor(5), Floor(5))
-    with (
-        services.peer(setup, corpus) as peer,
-        wiretap(peer.port) as tap,
-        services.device(setup, tap.port) as device,
-    ):
-        two_sided.upload_notes(device, questions)
-        services.wait_joint(device)
-        yield Chatting(device, tap, Tokenizer.load(SMALL_MODEL), questions)
+    with tapped_pair(setup, corpus) as pair:
+        two_sided.upload_notes(pair.device, questions)
+        yield Chatting(pair.device, pair.tap, Tokenizer.load(SMALL_MODEL), questions)
 
 
 def test_the_ledger_says_what_was_on_the_wire(chatting: Chatting) -> None:
@@ -131,7 +103,7 @@ def test_the_ledger_says_what_was_on_the_wire(chatting: Chatting) -> None:
             question = chance.choice(chatting.questions).text
             messages.append({"role": "user", "content": question})
             lose = chance.random() < 0.2
-            text, ledger, sent = chatting.ask(messages, chance, lose=lose)
+            text, ledger, sent = chatting.chat(messages, chance, lose=lose)
             messages.append({"role": "assistant", "content": text})
             seen |= compare(text, ledger, sent, lost=lose)
     assert {"nothing", "question", "words"} <= seen
