@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 
@@ -13,10 +11,10 @@ import pytest
 
 from harness import services
 from harness.raw_link import WAIT_S
-from harness.services import ROOT, Floor, Service, Setup
+from harness.services import Floor, Service, Setup
 from peer.corpus.builder import build
 from peer.corpus.versions import Versions
-from tests.contract.asking import Ask, in_the_middle, streamed
+from tests.contract.asking import Ask, dragon, in_the_middle, streamed
 from tests.samples import embedder
 
 pytestmark = pytest.mark.services
@@ -52,10 +50,7 @@ def running(
 
 
 def switch(versions: Versions, name: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "cli", "corpus", "switch", name, str(versions.root)],
-        env=os.environ, cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    return dragon("corpus", "switch", name, str(versions.root))
 
 
 def wait_until(peer: Service, version: str) -> None:
@@ -71,13 +66,13 @@ def test_an_answer_under_way_keeps_its_version(
     device, peer = running
     texts = {}
     for name in ("v1", "v2"):
-        assert switch(versions, name).returncode == 0
+        versions.serve(name)
         wait_until(peer, name)
         texts[name], told = streamed(device, ASK)
         assert {source["id"] for source in told["sources"]} == {name}
 
     def switched() -> None:
-        assert switch(versions, "v1").returncode == 0
+        versions.serve("v1")
         wait_until(peer, "v1")
 
     text, told = streamed(device, ASK, in_the_middle(switched))
