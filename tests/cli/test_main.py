@@ -18,6 +18,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from harness import warm
+
 ROOT = Path(__file__).resolve().parents[2]
 
 # Runs `dragon up` with services that answer /ready, and /again by asking for others in their place.
@@ -258,25 +260,31 @@ def test_a_model_that_is_not_there_is_named_without_a_traceback(
 def test_a_corpus_is_built_appended_to_checked_and_switched(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
-    def corpus(*arguments: str) -> tuple[int, str, str]:
-        return run(environment, tmp_path, "corpus", *arguments)
+    made = tmp_path / "c"
+
+    def corpus(*arguments: str | Path) -> tuple[int | None, str]:
+        (log := tmp_path / "log").unlink(missing_ok=True)
+        process = warm.start("cli", ["corpus", *map(str, arguments)], environment, log)
+        process.join()
+        return process.exitcode, log.read_text()
 
     for number, text in enumerate(["The capital of France is Paris.", "Velcro has hooks."]):
         (tmp_path / f"{number}.tsv").write_text(f"{number}\tA fact\t{text}\n")
-    status, output, _ = corpus("build", "0.tsv", "--out", "c", "--shards", "2")
-    assert (status, "1 documents, 1 passages." in output) == (0, True)
-    status, output, _ = corpus("append", "1.tsv", "--out", "c")
-    assert (status, "2 documents, 2 passages." in output) == (0, True)
-    status, output, _ = corpus("info", "c")
-    told = json.loads(output)
+    status, said = corpus("build", tmp_path / "0.tsv", "--out", made, "--shards", "2")
+    assert (status, "1 documents, 1 passages." in said) == (0, True)
+    status, said = corpus("append", tmp_path / "1.tsv", "--out", made)
+    assert (status, "2 documents, 2 passages." in said) == (0, True)
+    status, said = corpus("info", made)
+    told = json.loads(said)
     assert (status, told["passages"], told["shards"]) == (0, 2, 2)
     assert (told["version"], told["versions"]) == ("v2", ["v1", "v2"])
-    assert corpus("switch", "v1", "c")[0] == 0
-    (tmp_path / "c" / "v2" / "shard-0" / "passages.db").write_bytes(b"")
-    status, output, _ = corpus("verify", "c")
+    assert corpus("switch", "v1", made)[0] == 0
+    damaged = made / "v2" / "shard-0" / "passages.db"
+    damaged.write_bytes(b"")
+    status, said = corpus("verify", made)
     assert status == 1
-    assert "v1 (served): 1 passages, as they were built\n" in output
-    assert "v2: The corpus at c is damaged: c/v2/shard-0/passages.db is not as it was" in output
-    status, _, message = corpus("info", "nowhere")
+    assert "v1 (served): 1 passages, as they were built\n" in said
+    assert f"v2: The corpus at {made} is damaged: {damaged} is not as it was" in said
+    status, said = corpus("info", tmp_path / "nowhere")
     assert status != 0
-    assert message.startswith("dragon: There is no corpus at nowhere.")
+    assert said.startswith(f"dragon: There is no corpus at {tmp_path}/nowhere.")
