@@ -15,10 +15,9 @@ from harness.faults.durable import Durable
 from harness.faults.promises import Cutter
 from harness.faults.storage import STEPS
 
-KILLS = (14, 47, 83, 119, 158, 186)
-POWER = ((22, None), (52, 1), (88, None), (121, 2), (141, 141), (160, None), (189, 3))
-
-FAILURES = (9, 31, 58, 97, 133, 171)
+KILLS = (14, 83, 119, 186)
+POWER = ((22, None), (52, 1), (121, 2), (160, None), (189, 3))
+FAILURES = (31, 97, 171)
 
 
 @pytest.fixture(scope="module")
