@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from harness import services
+from harness import services, two_sided
 from harness.services import Service, Setup
 from tests import tiny
-from tests.contract.asking import Ask, ask_all, questions, upload
+from tests.contract.asking import Ask, ask_all, questions
 
 TOKENS = 12
 
@@ -24,9 +24,7 @@ def device(
     model = tiny.save(folder / "tiny", request.param)
     setup = Setup(folder, {"DRAGON_MODEL": str(model), "DRAGON_EXACT": "true"})
     with services.peer(setup, corpus) as peer, services.device(setup, peer.port) as running:
-        for index, question in enumerate(questions()[:6]):
-            if question.note is not None:
-                upload(running, f"note-{index}.txt", question.note)
+        two_sided.upload_notes(running, questions()[:6])
         services.wait_joint(running)
         yield running
 

@@ -73,11 +73,6 @@ def written(tokenizer: Tokenizer, model: LanguageModel, rows: Sequence[Row]) -> 
     return tokenizer.decode([token for token in text if token not in tokenizer.end_ids])
 
 
-@pytest.fixture(scope="module")
-def tokenizer() -> Tokenizer:
-    return Tokenizer.load(SMALL_MODEL)
-
-
 @pytest.fixture
 def model(tokenizer: Tokenizer) -> Iterator[LanguageModel]:
     threads = torch.get_num_threads()

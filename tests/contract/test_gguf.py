@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,10 +12,10 @@ import pytest
 
 from dragon.inference.tokenizer import Tokenizer
 from dragon.sampling.params import Mode
-from harness import services
+from harness import services, two_sided
 from harness.models import SMALL_MODEL
 from harness.services import Service, Setup
-from tests.contract.asking import Ask, Reply, ask_all, questions, upload
+from tests.contract.asking import Ask, Reply, ask_all, questions
 from tests.contract.conftest import Pair
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(1500)]
@@ -37,9 +36,7 @@ def setup(folder: Path, backend: str, gguf: Path) -> Setup:
 def running(own: Setup, cloud: Setup, corpus: Path) -> Iterator[Service]:
     """A device, with the notes that are asked for, and its peer."""
     with services.peer(cloud, corpus) as peer, services.device(own, peer.port) as device:
-        for index, question in enumerate(questions()):
-            if question.note is not None:
-                upload(device, f"note-{index}.txt", question.note)
+        two_sided.upload_notes(device, questions())
         services.wait_joint(device)
         yield device
 
@@ -86,16 +83,6 @@ def test_so_it_does_on_one_side(
     sides = (setup(tmp_path / each, each, embedded_gguf) for each in (own, cloud))
     with running(*sides, corpus) as device:
         check(device, exact.device, [question.text for question in questions()[:2]])
-
-
-def test_a_streamed_answer_is_the_whole_one(device: Service) -> None:
-    (whole,) = ask_all(device, [ASK])
-    with httpx.Client(base_url=device.url, headers=device.headers, timeout=60) as client:
-        reply = client.post(ASK.path, json=ASK.body(stream=True))
-    events = [line.removeprefix("data: ") for line in reply.text.splitlines() if line]
-    chunks = [json.loads(event) for event in events if event != "[DONE]"]
-    pieces = [c["choices"][0]["delta"].get("content") for c in chunks if c["choices"]]
-    assert "".join(piece for piece in pieces if piece) == whole.text
 
 
 def test_stop_strings_and_log_probabilities(device: Service) -> None:

@@ -6,7 +6,6 @@ Covers `app.api.mcp.server`, `app.api.mcp.tools`, `app.api.page.ledger_reads` an
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,7 +19,7 @@ from mcp_types import TextContent, TextResourceContents
 
 from harness.network_emulator import relay
 from harness.services import KEY, ROOT, Service, free_port
-from tests.contract.asking import upload
+from tests.contract.asking import dragon, upload
 from tests.contract.assistant import ABOUT, over_http
 from tests.contract.conftest import Pair
 
@@ -146,14 +145,7 @@ def delete(device: Service, document: str) -> None:
 
 
 def verified(device: Service) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "cli", "ledger", "verify"],
-        env={**os.environ, "DRAGON_DATA_DIR": str(device.log.parent / "device")},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = dragon("ledger", "verify", DRAGON_DATA_DIR=str(device.data))
     return done.stdout + done.stderr
 
 
