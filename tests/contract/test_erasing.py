@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +12,8 @@ import pytest
 from app.api_keys import Documents, May, api_keys
 from app.erasing import request_erasure, request_file
 from harness import services
-from harness.services import ROOT, Service, Setup
+from harness.services import Service, Setup
+from tests.contract.asking import dragon
 from tests.contract.test_household import Person, everything, settle
 
 pytestmark = pytest.mark.services
@@ -24,10 +23,19 @@ WAIT_S = 60.0
 SINCE_START = {"/api/ps", "/api/tags", "/v1/models", "/v1/vector_stores"}
 
 
-@pytest.fixture
-def device(tmp_path: Path) -> Iterator[Service]:
-    with services.device(Setup(tmp_path, {"DRAGON_EXACT": "true"}), 0) as device:
+@pytest.fixture(scope="module")
+def device(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    setup = Setup(tmp_path_factory.mktemp("erasing"), {"DRAGON_EXACT": "true"})
+    with services.device(setup, 0) as device:
         yield device
+
+
+@pytest.fixture(scope="module")
+def ben(device: Service, tmp_path_factory: pytest.TempPathFactory) -> Person:
+    """Somebody who stays."""
+    ben = person(device, "ben", "WOMBAT")
+    settle(ben, tmp_path_factory.mktemp("folders") / "WOMBAT notes")
+    return ben
 
 
 def person(device: Service, name: str, word: str) -> Person:
@@ -36,14 +44,7 @@ def person(device: Service, name: str, word: str) -> Person:
 
 
 def command(device: Service, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "cli", "key", *arguments],
-        env=os.environ | {"DRAGON_DATA_DIR": str(device.data)},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=WAIT_S,
-    )
+    return dragon("key", *arguments, DRAGON_DATA_DIR=str(device.data))
 
 
 def holding(device: Service, what: str) -> list[Path]:
@@ -57,33 +58,32 @@ def holding(device: Service, what: str) -> list[Path]:
     ]
 
 
-@pytest.mark.parametrize("runs", [True, False])
+@pytest.mark.parametrize(("runs", "name"), [(True, "anna"), (False, "carl")])
 def test_no_word_is_left_of_one_and_all_of_the_other(
-    runs: bool, device: Service, tmp_path: Path
+    runs: bool, name: str, device: Service, ben: Person, tmp_path: Path
 ) -> None:
-    anna, ben = person(device, "anna", "QUOKKA"), person(device, "ben", "WOMBAT")
-    for each in (anna, ben):
-        settle(each, tmp_path / f"{each.word} notes")
+    gone = person(device, name, "QUOKKA")
+    settle(gone, tmp_path / "QUOKKA notes")
     before = everything(ben)
-    assert holding(device, anna.word)
-    assert holding(device, anna.ids["document"])
-    assert "revoke it first" in command(device, "erase", "anna", "--yes").stderr
-    assert holding(device, anna.word)
-    api_keys(device.data).revoke("anna")
+    assert holding(device, gone.word)
+    assert holding(device, gone.ids["document"])
+    assert "revoke it first" in command(device, "erase", name, "--yes").stderr
+    assert holding(device, gone.word)
+    api_keys(device.data).revoke(name)
     if not runs:
         device.kill()
-    erased = command(device, "erase", "anna", "--yes")
+    erased = command(device, "erase", name, "--yes")
     assert erased.returncode == 0, erased.stderr
     assert "documents and" in erased.stdout
     if not runs:
         device.restart()
-    assert holding(device, anna.word) == []
-    assert holding(device, anna.ids["document"]) == []
+    assert holding(device, gone.word) == []
+    assert holding(device, gone.ids["document"]) == []
     after = everything(ben)
     told_anew = set() if runs else SINCE_START
     assert {path for path in before if after[path] != before[path]} <= told_anew
-    again = person(device, "anna", "QUOKKA")
-    assert anna.word not in str(everything_listed(again))
+    again = person(device, name, "QUOKKA")
+    assert gone.word not in str(everything_listed(again))
     assert (tmp_path / "QUOKKA notes" / "QUOKKA.md").exists()
 
 
@@ -92,33 +92,32 @@ def everything_listed(person: Person) -> list[str]:
     return [person.send("GET", path).text for path in paths]
 
 
-def test_a_device_that_is_killed_meanwhile_goes_on(device: Service) -> None:
-    anna, ben = person(device, "anna", "QUOKKA"), person(device, "ben", "WOMBAT")
+def test_a_device_that_is_killed_meanwhile_goes_on(device: Service, ben: Person) -> None:
+    dora = person(device, "dora", "QUOKKA")
     kept = ben.upload("kept.txt", "The WOMBAT lives in the shed.\n")
-    count = 12
-    for number in range(count):
-        anna.upload(f"{number}.txt", f"The QUOKKA of room {number} is asleep.\n")
+    for number in range(12):
+        dora.upload(f"{number}.txt", f"The QUOKKA of room {number} is asleep.\n")
     originals = device.data / "files"
-    assert len(list(originals.glob("*/original"))) == count + 1
-    api_keys(device.data).revoke("anna")
-    request_erasure(device.data, "anna")
+    count = len(list(originals.glob("*/original")))
+    api_keys(device.data).revoke("dora")
+    request_erasure(device.data, "dora")
     deadline = time.monotonic() + WAIT_S
-    while len(list(originals.glob("*/original"))) > count - 1:
+    while len(list(originals.glob("*/original"))) > count - 2:
         assert time.monotonic() < deadline, device.log.read_text()
     device.kill()
-    assert request_file(device.data, "anna").exists()
+    assert request_file(device.data, "dora").exists()
     assert holding(device, "quokka")
     device.restart()
-    assert not request_file(device.data, "anna").exists()
+    assert not request_file(device.data, "dora").exists()
     assert holding(device, "quokka") == []
     assert ben.made("GET", f"/v1/files/{kept}")["status"] == "processed"
 
 
 def test_a_name_that_is_not_confirmed_is_kept(device: Service) -> None:
-    anna = person(device, "anna", "QUOKKA")
-    anna.upload("note.txt", "The QUOKKA is asleep.\n")
-    api_keys(device.data).revoke("anna")
-    assert command(device, "erase", "anna").returncode != 0  # nobody answers
-    assert not request_file(device.data, "anna").exists()
+    erik = person(device, "erik", "QUOKKA")
+    erik.upload("note.txt", "The QUOKKA is asleep.\n")
+    api_keys(device.data).revoke("erik")
+    assert command(device, "erase", "erik").returncode != 0  # nobody answers
+    assert not request_file(device.data, "erik").exists()
     assert holding(device, "quokka")
-    assert "no name for a key" in command(device, "erase", "../anna", "--yes").stderr
+    assert "no name for a key" in command(device, "erase", "../erik", "--yes").stderr
