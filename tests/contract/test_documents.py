@@ -8,8 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,9 +16,9 @@ import httpx
 import pytest
 
 from harness import services
-from harness.services import KEY, ROOT, Service, Setup
+from harness.services import KEY, Service, Setup
 from tests.app.stores import traces
-from tests.contract.asking import Ask, upload
+from tests.contract.asking import Ask, dragon, upload
 from tests.office import odt, pptx
 from tests.samples import prose
 from tests.scans import fake_tesseract, picture, saved
@@ -131,35 +129,29 @@ def test_what_is_not_read_yet_is_counted(device: Service) -> None:
     assert ask(device)[1]["unread_documents"] == 0
 
 
-def dragon(data: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "DRAGON_DATA_DIR": str(data), "DRAGON_API_KEY": KEY}
-    command = [sys.executable, "-m", "cli", *arguments]
-    return subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-    )
-
-
 def test_a_backup_made_while_serving_answers_the_same(
     device: Service, data: Path, tmp_path: Path
 ) -> None:
     upload(device, "lodge.txt", LODGE)
     before = ask(device)
-    archive = tmp_path / "backup.zip"
-    made = dragon(data, "backup", str(archive))
+    archive = str(tmp_path / "backup.zip")
+    own = {"DRAGON_DATA_DIR": str(data), "DRAGON_API_KEY": KEY}
+    made = dragon("backup", archive, **own)
     assert (made.returncode, "documents in" in made.stdout) == (0, True), made.stderr
-    refused = dragon(data, "restore", str(archive))
+    refused = dragon("restore", archive, **own)
     assert refused.returncode == 1
     assert refused.stderr.startswith("dragon: ")
     assert "--replace" in refused.stderr
-    in_use = dragon(data, "restore", "--replace", str(archive))
+    in_use = dragon("restore", "--replace", archive, **own)
     assert "Stop it first" in in_use.stderr
     setup = Setup(tmp_path / "again", {"DRAGON_EXACT": "true"})
-    restored = dragon(setup.data / "device", "restore", str(archive))
+    there = str(setup.data / "device")
+    restored = dragon("restore", archive, DRAGON_DATA_DIR=there, DRAGON_API_KEY=KEY)
     assert restored.returncode == 0, restored.stderr
     with services.device(setup, services.free_port()) as other:
-        text, own = ask(other)
+        text, told = ask(other)
     assert text == before[0]
-    assert own["sources"] == before[1]["sources"]
+    assert told["sources"] == before[1]["sources"]
 
 
 def test_slides_texts_and_scans_are_asked_and_cited(device: Service) -> None:
