@@ -73,9 +73,9 @@ from dragon.inference.kv_store import KVStore
 from dragon.inference.profile import Profile
 from dragon.link.control import Hello
 from dragon.retrieval import relevance
-from dragon.retrieval.prompt_rows import Answers
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.judge import Judge
+from dragon.retrieval.prompt_rows import Answers
 
 log = logging.getLogger(__name__)
 

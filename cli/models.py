@@ -170,9 +170,9 @@ def profile() -> None:
     from dragon.inference.profile import DecodeFit, Profile, decode_delays
     from dragon.link.control import Hello
     from dragon.retrieval import relevance
-    from dragon.retrieval.prompt_rows import Answers
     from dragon.retrieval.embedder import Embedder
     from dragon.retrieval.judge import Judge
+    from dragon.retrieval.prompt_rows import Answers
 
     torch.set_num_threads(settings.threads)
     tokenizer, model = settings.load()

@@ -6,7 +6,7 @@ import pytest
 
 from app.generation.cloud_view import View
 from app.generation.prompts import chat_prompt, shortened
-from app.ledger.leakage import Kind, Part
+from app.ledger.leakage import Part, PartKind
 from dragon.inference.chat_template import Message, Rendering
 from dragon.inference.tokenizer import Tokenizer
 from tests.fakes import FakeGeneration
@@ -50,6 +50,6 @@ async def test_words_that_a_client_gives_the_template_are_told_to_the_ledger(
 ) -> None:
     asked = (Message("user", "And now?"),)
     rendering = Rendering(variables={"enable_thinking": False, "today": "the day of the heron"})
-    view = View(asked, (Part(Kind.QUESTION, "And now?"),))
+    view = View(asked, (Part(PartKind.QUESTION, "And now?"),))
     prompt = await chat_prompt(FakeGeneration(tokenizer), asked, view, rendering)
-    assert prompt.parts[1:] == (Part(Kind.INSTRUCTIONS, '{"today": "the day of the heron"}'),)
+    assert prompt.parts[1:] == (Part(PartKind.INSTRUCTIONS, '{"today": "the day of the heron"}'),)
