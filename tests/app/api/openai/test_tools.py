@@ -159,7 +159,7 @@ def test_what_cannot_be_called_is_refused_by_name(
 
 
 @pytest.mark.parametrize(
-    ("path", "more", "param"),
+    ("path", "more", "named"),
     [
         (
             "/v1/chat/completions",
@@ -169,8 +169,9 @@ def test_what_cannot_be_called_is_refused_by_name(
         ("/api/chat", {"format": HALF}, "format"),
     ],
 )
-def test_a_schema_is_text(address: str, path: str, more: dict[str, Any], param: str) -> None:
+def test_a_schema_is_text(address: str, path: str, more: dict[str, Any], named: str) -> None:
     body = json.dumps({"model": MODEL, "messages": ASK, **more})  # which spells what is no text
     headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
     reply = httpx.post(f"http://{address}{path}", content=body, headers=headers, timeout=60)
-    assert (reply.status_code, reply.json()["error"]["param"]) == (400, param)
+    assert reply.status_code == 400
+    assert named in reply.text
