@@ -1,10 +1,10 @@
 """Fit what makes probabilities of the judge's logits: `python -m training.calibrate`.
 
-Questions about texts that the judge was not trained on are searched as in the product: candidates
-by cosine and shared words, read among the lines around them. A logistic regression of whether a
-line answers, over its logit, the share of the question's words in it and the cosine of the two,
-gives the constants of `dragon.retrieval.relevance`. Half of the questions about long documents, in
-which most lines are near misses, take part, and the other half is measured.
+Questions about long documents that the judge was not trained on are searched as in the product, ten
+documents at once: candidates by cosine and shared words, read among the lines around them. A
+logistic regression of whether a line answers, over its logit, the share of the question's words
+that only other lines have, and the cosine of the two, gives the constants of
+`dragon.retrieval.relevance`. Questions about short texts, ten at once, are measured.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,8 +26,8 @@ from dragon.retrieval.judge import Judge
 from dragon.retrieval.relevance import Hit
 from training.texts import FOLDER, KEPT_APART, Text, held_out, read_file, read_texts, same
 
-LONG = 3
-"""How often each question about a long document counts, since there are few."""
+TOGETHER = 10
+"""How many texts are searched at once: a line of another one is the usual wrong answer."""
 
 
 @dataclass(frozen=True)
@@ -53,31 +53,49 @@ def asked(
 ) -> Iterator[Asked]:
     """At most `each` questions a text that it answers, and half as many that it does not."""
     reader = find.LineReader(judge, embedder)
-    for text in texts:
-        lines = text.lines()
-        vectors = embedder.embed([embedded_text(line.text, line.context) for line in lines])
-        hits = [
-            Hit(n, "", "", line.text, 0.0, 0.0, context=line.context, vector=vector)
-            for n, (line, vector) in enumerate(zip(lines, vectors, strict=True))
+    for at in range(0, len(texts), TOGETHER):
+        pool = texts[at : at + TOGETHER]
+        own = {text.name: hits_of(text, embedder) for text in pool}
+        every = [
+            replace(hit, id=n) for n, hit in enumerate(h for hits in own.values() for h in hits)
         ]
-        chosen = rng.sample(text.asked, min(each, len(text.asked)))
-        near = rng.sample(text.unasked, min(max(1, each // 2), len(text.unasked)))
-        for question, answer in [*chosen, *((question, "") for question in near)]:
-            vector = embedder.embed([question])
-            best = find.to_read([question], find.ranked([question], vector, hits))
-            read = reader.judged(question, best, {hit.id: hits for hit in best})
-            right = [bool(answer) and same(each.line.text, answer) for each in read]
-            yield Asked(read, right, bool(answer))
+        near = {hit.id: [o for o in every if o.document == hit.document] for hit in every}
+        for text in pool:
+            chosen = rng.sample(text.asked, min(each, len(text.asked)))
+            not_there = rng.sample(text.unasked, min(max(1, each // 2), len(text.unasked)))
+            for question, answer in [*chosen, *((question, "") for question in not_there)]:
+                vector = embedder.embed([question])
+                best = find.to_read([question], find.ranked([question], vector, every))
+                read = reader.judged(question, best, near)
+                right = [
+                    bool(answer)
+                    and line.line.document == text.name
+                    and same(line.line.text, answer)
+                    for line in read
+                ]
+                yield Asked(read, right, bool(answer))
+
+
+def hits_of(text: Text, embedder: Embedder) -> list[Hit]:
+    """The lines of a text as a search finds them."""
+    first, _, rest = text.text.partition("\n")
+    title = first if rest and not first.endswith((".", "!", "?", ";")) else ""
+    lines = text.lines()
+    vectors = embedder.embed([embedded_text(line.text, line.context) for line in lines])
+    return [
+        Hit(0, text.name, "", line.text, 0.0, 0.0, context=line.context, about=title, vector=vector)
+        for line, vector in zip(lines, vectors, strict=True)
+    ]
 
 
 def fitted(questions: Sequence[Asked]) -> tuple[float, ...]:
-    """`LOGIT`, `SHARED`, `COSINE` and `BIAS` of greatest likelihood."""
+    """`LOGIT`, `LACKING`, `COSINE` and `BIAS` of greatest likelihood."""
     pairs = [
         (each, right)
         for question in questions
         for each, right in zip(question.lines, question.right, strict=True)
     ]
-    features = np.array([(each.logit, each.shared, each.cosine) for each, _ in pairs])
+    features = np.array([(each.logit, each.lacking, each.cosine) for each, _ in pairs])
     model = LogisticRegression(C=1e4).fit(features, [right for _, right in pairs])
     return (*map(float, model.coef_[0]), float(model.intercept_[0]))
 
@@ -105,14 +123,14 @@ def main() -> None:
     options = parser.parse_args()
     judge, embedder, rng = Judge.load(options.judge), Embedder.load(), random.Random(1)
     held = [text for text in read_texts() if held_out(text.text)]
-    questions = list(asked(held, judge, embedder, 2, rng))
-    apart = list(asked(list(read_file(FOLDER / "questions" / KEPT_APART)), judge, embedder,
-                       options.each, rng))  # fmt: skip
-    constants = fitted([*questions, *(apart[::2] * LONG)])
-    print("LOGIT, SHARED, COSINE, BIAS = {:.3f}, {:.3f}, {:.3f}, {:.3f}".format(*constants))
-    relevance.LOGIT, relevance.SHARED, relevance.COSINE, relevance.BIAS = constants
-    measured("held out", questions)
-    measured("documents, the other half", apart[1::2])
+    apart = list(read_file(FOLDER / "questions" / KEPT_APART))
+    rng.shuffle(apart)
+    questions = list(asked(apart, judge, embedder, options.each, rng))
+    constants = fitted(questions)
+    print("LOGIT, LACKING, COSINE, BIAS = {:.3f}, {:.3f}, {:.3f}, {:.3f}".format(*constants))
+    relevance.LOGIT, relevance.LACKING, relevance.COSINE, relevance.BIAS = constants
+    measured("long documents", questions)
+    measured("short texts", list(asked(held, judge, embedder, 2, rng)))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from dragon.retrieval.chunking import embedded_text
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.index import Vectors
 from dragon.retrieval.judge import Line, TextJudge
-from dragon.retrieval.lexical import coverage, words
+from dragon.retrieval.lexical import coverage, lacking, words
 from dragon.retrieval.names import meeting, names
 from dragon.retrieval.relevance import (
     AFTER,
@@ -104,17 +104,17 @@ def embedded(hits: Sequence[H], embedder: TextEmbedder) -> list[H]:
 
 @dataclass(frozen=True)
 class JudgedLine(Generic[H]):
-    """A line with the judge's logit, the share of the question's words in it, and the cosine."""
+    """A line with the judge's logit, the share of words only others have, and the cosine."""
 
     line: H
     logit: float
-    shared: float
+    lacking: float
     cosine: float
 
     @property
     def odds(self) -> float:
         """The log-odds that it answers."""
-        return log_odds(self.logit, self.shared, self.cosine)
+        return log_odds(self.logit, self.lacking, self.cosine)
 
 
 @dataclass(frozen=True)
@@ -150,23 +150,24 @@ class LineReader:
             for line, logit in zip(lines, logits, strict=True)
             if not _asks_it(question, line.text)
         ]
+        shares = lacking(question, [_seen(line) for line, _ in found])
         headings = {
             line.id: heading(line, near[hit.id]) for hit, lines in passages for line in lines
         }
-        likely = meeting(question, found, lambda each: _texts(each[0]))
-        highest = max((logit for _, logit in likely), default=0.0)
-        likely = [(line, logit) for line, logit in likely if logit >= highest - FAR]
+        read_lines = [
+            (line, logit, share) for (line, logit), share in zip(found, shares, strict=True)
+        ]
+        likely = meeting(question, read_lines, lambda each: _texts(each[0]))
+        highest = max((logit for _, logit, _ in likely), default=0.0)
+        likely = [each for each in likely if each[1] >= highest - FAR]
         # Embed each separately: a search's vectors may have been pooled among other lines.
-        lines = embedded([line for line, _ in likely], self.embedder) if likely else []
+        lines = embedded([line for line, _, _ in likely], self.embedder) if likely else []
         (vector,) = self.embedder.embed([question])
         return [
             JudgedLine(
-                replace(line, context=headings[line.id]),
-                logit,
-                coverage(question, _seen(line)),
-                float(each.vector @ vector),
+                replace(line, context=headings[line.id]), logit, share, float(each.vector @ vector)
             )
-            for (line, logit), each in zip(likely, lines, strict=True)
+            for (line, logit, share), each in zip(likely, lines, strict=True)
             if each.vector is not None
         ]
 
@@ -214,11 +215,10 @@ class LineReader:
         asked, *vectors = self.embedder.embed(
             [question, *(embedded_text(line.text, line.above) for line in lines)]
         )
+        shares = lacking(question, [f"{line.text} {line.above}" for line in lines])
         return max(
-            log_odds(
-                float(logit), coverage(question, f"{line.text} {line.above}"), float(vector @ asked)
-            )
-            for line, logit, vector in zip(lines, logits, vectors, strict=True)
+            log_odds(float(logit), share, float(vector @ asked))
+            for logit, share, vector in zip(logits, shares, vectors, strict=True)
         )
 
 

@@ -63,11 +63,28 @@ def coverage(question: str, passage: str) -> float:
     Unlike BM25, whose scale depends on the other passages, it is a function of the two texts alone
     and so comparable between sides.
     """
-    asked = {stem(word): min(len(word), _LONG) for word in content_words(question)}
-    if not asked:
-        return 0.0
-    found = {stem(word) for word in words(passage)}
-    return sum(size for word, size in asked.items() if word in found) / sum(asked.values())
+    sizes = _sizes(question)
+    return sum(sizes[word] for word in _shared(sizes, passage)) / max(1, sum(sizes.values()))
+
+
+def lacking(question: str, passages: Sequence[str]) -> list[float]:
+    """The share of a question's words, as in `coverage`, that each lacks and another passage has.
+
+    What no passage has cannot tell them apart: it may be put in other words in all of them.
+    """
+    sizes = _sizes(question)
+    shared = [_shared(sizes, passage) for passage in passages]
+    anywhere = set[str]().union(*shared)
+    total = max(1, sum(sizes.values()))
+    return [sum(sizes[word] for word in anywhere - own) / total for own in shared]
+
+
+def _sizes(question: str) -> dict[str, int]:
+    return {stem(word): min(len(word), _LONG) for word in content_words(question)}
+
+
+def _shared(sizes: Mapping[str, int], passage: str) -> set[str]:
+    return sizes.keys() & {stem(word) for word in words(passage)}
 
 
 def identifiers(text: str) -> list[str]:

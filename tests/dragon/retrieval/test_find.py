@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from dragon.retrieval.find import LineReader, Thread, ranked
-from dragon.retrieval.judge import Line, Logits, TextJudge
+from dragon.retrieval.judge import Judge, Line, Logits, TextJudge
 from dragon.retrieval.relevance import HIGHEST, Hit, relevance
 from tests.samples import embedder, hits
 
@@ -53,6 +53,19 @@ def test_a_line_beside_a_candidate_may_answer() -> None:
     assert found.text == "It was serviced in May."
     assert found.relevance == relevance(found.score) <= HIGHEST
     assert [line.text for line in judge.read[0]] == [line.text for line in lines]
+
+
+def test_of_two_lines_of_the_right_form_the_one_about_the_thing_asked_for_answers() -> None:
+    lines = numbered(
+        "59946-SQW is the printer in the shed.",
+        "D-97 is the printer in the office.",
+        "- The confirmation code for the lake house is KG-860.",
+        "The boat: booking code 700-W",
+    )
+    apart = {line.id: [line] for line in lines}
+    judge = Judge.load()
+    (printer,) = answering(["What is the printer in the office?"], lines, apart, judge)
+    assert printer.text.startswith("D-97")
 
 
 def test_a_heading_is_read_where_it_changes() -> None:

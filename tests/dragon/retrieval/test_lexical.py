@@ -9,6 +9,7 @@ from dragon.retrieval.lexical import (
     content_words,
     coverage,
     fused,
+    lacking,
     match_expression,
     stem,
     words,
@@ -38,6 +39,15 @@ def test_coverage_is_the_share_of_telling_words() -> None:
     assert coverage(question, TEXTS[0]) == pytest.approx(14 / 24)  # by their letters
     assert coverage(question, TEXTS[1]) == 0
     assert coverage("What is this?", TEXTS[0]) == 0
+
+
+def test_only_words_that_another_passage_has_are_lacking() -> None:
+    question = "What is the printer in the office?"
+    own, other = "D-97 is the printer in the office.", "59946-SQW is the printer in the shed."
+    assert lacking(question, [own, other]) == pytest.approx([0.0, 6 / 13])
+    assert lacking(question, [other, "A desk."]) == pytest.approx([0.0, 7 / 13])
+    assert lacking("Where is the scanner?", [own, other]) == [0.0, 0.0]
+    assert lacking("Who is it?", []) == []
 
 
 def test_endings_do_not_matter() -> None:
