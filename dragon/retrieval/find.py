@@ -150,24 +150,25 @@ class LineReader:
             for line, logit in zip(lines, logits, strict=True)
             if not _asks_it(question, line.text)
         ]
-        shares = lacking(question, [_seen(line) for line, _ in found])
+        ids = [line.id for line, _ in found]
+        shares = dict(zip(ids, lacking(question, [_seen(line) for line, _ in found]), strict=True))
         headings = {
             line.id: heading(line, near[hit.id]) for hit, lines in passages for line in lines
         }
-        read_lines = [
-            (line, logit, share) for (line, logit), share in zip(found, shares, strict=True)
-        ]
-        likely = meeting(question, read_lines, lambda each: _texts(each[0]))
-        highest = max((logit for _, logit, _ in likely), default=0.0)
-        likely = [each for each in likely if each[1] >= highest - FAR]
+        likely = meeting(question, found, lambda each: _texts(each[0]))
+        highest = max((logit for _, logit in likely), default=0.0)
+        likely = [(line, logit) for line, logit in likely if logit >= highest - FAR]
         # Embed each separately: a search's vectors may have been pooled among other lines.
-        lines = embedded([line for line, _, _ in likely], self.embedder) if likely else []
+        lines = embedded([line for line, _ in likely], self.embedder) if likely else []
         (vector,) = self.embedder.embed([question])
         return [
             JudgedLine(
-                replace(line, context=headings[line.id]), logit, share, float(each.vector @ vector)
+                replace(line, context=headings[line.id]),
+                logit,
+                shares[line.id],
+                float(each.vector @ vector),
             )
-            for (line, logit, share), each in zip(likely, lines, strict=True)
+            for (line, logit), each in zip(likely, lines, strict=True)
             if each.vector is not None
         ]
 

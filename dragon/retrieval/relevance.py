@@ -20,8 +20,8 @@ from dragon.retrieval import lexical, query_parsing
 # Fitted by training.calibrate on questions about ten documents at once, which the judge was not
 # trained on.
 LOGIT, LACKING, COSINE, BIAS = 0.66, -3.13, 9.34, -4.97
-"""Log-odds per unit of the judge's logit, for all of the question's words lacking while other lines
-have them, per unit of the cosine of question and line, and the intercept."""
+"""Weights of the judge's logit, of the share of the question's words that only other lines have,
+and of the cosine of question and line; and the intercept."""
 
 LEAST = -2.0
 """The least log-odds of a line that counts as an answer."""
