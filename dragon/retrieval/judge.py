@@ -221,7 +221,9 @@ class Judge:
                 f"RERANKER: {directory} has no whole judge: {error}. {again}"
             ) from error
         packaged = packaged_directory()
-        if notes["embedder"] != hashlib.sha256((packaged / bert.WEIGHTS).read_bytes()).hexdigest():
+        with (packaged / bert.WEIGHTS).open("rb") as file:
+            embedder = hashlib.file_digest(file, "sha256").hexdigest()
+        if notes["embedder"] != embedder:
             raise ConfigurationError(f"RERANKER: {directory} is for another embedder. {again}")
         backend = tokenizers.Tokenizer.from_file(str(packaged / "tokenizer.json"))
         return cls(_network(weights), Pairs(backend), digest.hexdigest())
