@@ -220,6 +220,14 @@ def chat(page: Page, device: Service) -> ChatPage:
     return signed_in(page, device.url)
 
 
+@pytest.fixture
+def german(browser: Browser, device: Service, emptied: None) -> Iterator[ChatPage]:
+    """The page of a device without documents, in a German browser."""
+    context = browser.new_context(locale="de-DE", service_workers="block")
+    yield signed_in(context.new_page(), device.url)
+    context.close()
+
+
 def signed_in(page: Page, url: str) -> ChatPage:
     chat = ChatPage(page)
     chat.sign_in(f"{url}/sign-in?key={KEY}")

@@ -17,6 +17,7 @@ from app.peer_link.status import Refusal
 from dragon.localizable import localizable
 from harness.services import KEY, Service
 from tests.browser.conftest import Scripted, signed_in
+from tests.browser.page import ChatPage
 
 STATIC = packaged("static")
 FILES = sorted((STATIC / "text").glob("*.json"))
@@ -191,11 +192,10 @@ def test_the_browser_chooses_the_language(
 
 
 def test_what_the_device_says_is_said_in_the_language_of_the_browser(
-    browser: Browser, device: Service, emptied: None, tmp_path: Path
+    german: ChatPage, device: Service, tmp_path: Path
 ) -> None:
     """Of a file refused, of one that cannot be read, of a folder, and of an answer that failed."""
-    context = browser.new_context(locale="de-DE", service_workers="block")
-    chat = signed_in(context.new_page(), device.url)
+    chat = german
     chat.open_panel("documents")
     empty, program = tmp_path / "leer.txt", tmp_path / "ein Programm"
     empty.touch()
@@ -217,7 +217,6 @@ def test_what_the_device_says_is_said_in_the_language_of_the_browser(
     expect(answer.locator(".problem")).to_contain_text("Die Frage ist zu lang.")
     chat.page.reload()
     expect(chat.answers.last.locator(".problem")).to_contain_text("Die Frage ist zu lang.")
-    context.close()
 
 
 def test_why_the_cloud_is_away_is_said_in_the_language_of_the_browser(
@@ -245,20 +244,17 @@ def test_why_the_cloud_is_away_is_said_in_the_language_of_the_browser(
 
 
 def test_who_asks_english_documents_in_german_is_told_to_try_english(
-    browser: Browser, device: Service, emptied: None, tmp_path: Path
+    german: ChatPage, tmp_path: Path
 ) -> None:
     note = tmp_path / "lease.txt"
     note.write_text("The deposit of the flat is two months' rent.\n")
-    context = browser.new_context(locale="de-DE", service_workers="block")
-    chat = signed_in(context.new_page(), device.url)
-    chat.upload(note)
+    german.upload(note)
     for question, told in ("Wie hoch ist die Kaution?", True), ("What is the gull called?", False):
-        answer = chat.ask(question, private=True)
-        chat.wait_answer(answer)
+        answer = german.ask(question, private=True)
+        german.wait_answer(answer)
         expect(answer.get_by_test_id("answer-text")).to_contain_text("nicht gefunden")
         english = answer.locator(".note").get_by_text("Frage auf Englisch")
         expect(english).to_have_count(int(told))
-    context.close()
 
 
 def test_phrases_of_the_device_are_said_in_the_language_of_who_reads_them(

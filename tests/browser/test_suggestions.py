@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from harness.services import Service
 from tests.browser.conftest import signed_in
@@ -70,19 +70,13 @@ def test_a_row_is_asked_for_by_its_name(signed: Page) -> None:
     assert made(signed, "id: S1; day: 1 May\nid: S2; day: 1 May\n") == []
 
 
-@pytest.mark.usefixtures("emptied")
-def test_they_are_in_the_language_of_the_page(
-    browser: Browser, device: Service, tmp_path: Path
-) -> None:
+def test_they_are_in_the_language_of_the_page(german: ChatPage, tmp_path: Path) -> None:
     note = tmp_path / "manual.md"
     note.write_text("# Manual\n\nThe pump is cleaned in May.\n\n## Hot water\n\nTurn the dial.\n")
-    german = browser.new_context(locale="de-DE", service_workers="block")
-    chat = signed_in(german.new_page(), device.url)
-    chat.upload(note)
-    expect(chat.page.get_by_test_id("start-question")).to_have_text(
+    german.upload(note)
+    expect(german.page.get_by_test_id("start-question")).to_have_text(
         ["Was steht unter „Hot water“?", "Fassen Sie manual.md zusammen."]
     )
-    german.close()
 
 
 @pytest.mark.usefixtures("emptied")
