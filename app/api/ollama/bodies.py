@@ -43,9 +43,13 @@ class OllamaOptions(SamplingBody):
         "use_mmap",
     }  # fmt: skip
 
-    max_tokens: Annotated[Limit | None, BeforeValidator(lambda most: unlimited(most) or None)] = (
-        None
-    )
+    max_tokens: Annotated[
+        Limit | None,
+        BeforeValidator(
+            lambda most: None if type(most) is int and most == 0 else unlimited(most),
+            json_schema_input_type=Annotated[int, Field(ge=-2, lt=1 << 31)] | None,
+        ),
+    ] = None
 
 
 def _format(given: Any) -> Any:

@@ -53,6 +53,14 @@ def test_a_chat(client: ollama.Client, generation: FakeGeneration) -> None:
     assert request.sampling.temperature == 0.0  # what quotes takes the likeliest
 
 
+@pytest.mark.parametrize(
+    ("given", "status"), [(-2, 200), (-1, 200), (0, 200), (-3, 400), (False, 400), ("", 400)]
+)
+def test_only_numbers_mean_no_limit(http: httpx.Client, given: object, status: int) -> None:
+    body = {"model": MODEL, "messages": ASK, "stream": False, "options": {"num_predict": given}}
+    assert http.post("/api/chat", json=body).status_code == status
+
+
 def test_a_streamed_chat(client: ollama.Client) -> None:
     *pieces, end = client.chat(f"{MODEL}:latest", ASK, stream=True)
     assert "".join(piece.message.content for piece in pieces) == TEXT
