@@ -72,6 +72,7 @@ NEXT = 4
 _AMENDS = re.compile(
     r"\b(?:amend(?:s|ed|ment)?|now|no longer|instead of|nunmehr|geändert|nachtrag)\b", re.IGNORECASE
 )
+_EXPLAINED = 0.5  # of a question's words, by a line
 _TABLED = 3  # documents, at most, whose tables are asked
 _NEW = 8  # passages without a vector yet, at most, that are embedded for a question
 _FTS = table("chunks_fts", column("rowid"))
@@ -219,8 +220,11 @@ class Finder:
             tables = self.tables.of(hit.document, hit.kind) if tabled < _TABLED else ()
             tabled += bool(tables)
             for each in tables:
-                if found := answer(query, each, hit.title):
-                    return replace(hit, **vars(found), score=1.0, relevance=HIGHEST)
+                found = answer(query, each, hit.title)
+                if found is None or _meant_elsewhere(query, found.spared, hit.document, best):
+                    continue
+                line = replace(hit, text=found.text, query=found.query, start=found.start)
+                return replace(line, end=found.end, score=1.0, relevance=HIGHEST)
         return None
 
     async def _candidates(self, query: Query, wanted: int, scope: Scope) -> list[DocumentHit]:
@@ -245,6 +249,18 @@ class Finder:
             hit_of(chunk, filename, kind, vectors.get(chunk.id))
             for chunk, filename, kind in sorted(rows, key=lambda row: place[row[0].id])
         ]
+
+
+def _meant_elsewhere(query: str, spared: str, document: str, best: Sequence[DocumentHit]) -> bool:
+    """Whether a word that a table does not account for is explained by another document.
+
+    The neighbour upstairs, of whom a contract speaks, is not the neighbour in a list of contacts.
+    """
+    return bool(spared) and any(
+        coverage(spared, hit.text) and coverage(query, hit.text) >= _EXPLAINED
+        for hit in best
+        if hit.document != document
+    )
 
 
 def _newest(

@@ -27,12 +27,16 @@ _FUNCTIONS = {
 
 @dataclass(frozen=True)
 class TableAnswer:
-    """One line of text, the `query` that it comes from, and the offsets of its first row."""
+    """One line of text, the `query` that it comes from, and the offsets of its first row.
+
+    `spared` is as in a `TableQuery`.
+    """
 
     text: str
     query: str
     start: int
     end: int
+    spared: str = ""
 
 
 def answer(question: str, table: Table, title: str) -> TableAnswer | None:
@@ -63,7 +67,7 @@ def answer(question: str, table: Table, title: str) -> TableAnswer | None:
         said = asked.columns if asked.operation is Operation.SUM else ()
         cells = (", ".join([table.label(n), *(table.rows[n][c] for c in said)]) for n in left_out)
         text += f" (without the row {'; '.join(cells)})"
-    return TableAnswer(text, sql, *table.spans[rows[0]]) if text else None
+    return TableAnswer(text, sql, *table.spans[rows[0]], asked.spared) if text else None
 
 
 def _meets(table: Table, row: int, condition: Condition) -> bool:

@@ -40,11 +40,15 @@ class Condition:
 
 @dataclass(frozen=True)
 class TableQuery:
-    """`columns` are those asked for; the operation is on the first one, where it is on any."""
+    """`columns` are those asked for; the operation is on the first one, where it is on any.
+
+    `spared` is a word of the question that the table does not account for, if any.
+    """
 
     operation: Operation
     columns: tuple[int, ...]
     conditions: tuple[Condition, ...]
+    spared: str = ""
 
 
 _MOST = {
@@ -70,8 +74,11 @@ _BEYOND = re.compile(
 )
 _PRICED = {
     "cost", "price", "pay", "paid", "spend", "spent", "expense", "expensive", "cheapest", "dearest",
+    "worth",
 }  # fmt: skip
-_MONEY = {"price", "cost", "fee", "amount", "rent", "eur", "usd", "gbp", "chf", "euro", "dollar"}
+_MONEY = {
+    "price", "cost", "fee", "amount", "rent", "value", "eur", "usd", "gbp", "chf", "euro", "dollar",
+}  # fmt: skip
 _DATED = {"latest", "newest", "earliest", "oldest"}
 _UNITS = {"eur", "usd", "gbp", "chf", "kg", "km", "cm", "mm", "days", "hours", "minutes", "id"}
 # Words that say nothing beyond the question itself.
@@ -111,9 +118,7 @@ class _Reading:
     """A question, and which of its words are accounted for."""
 
     def __init__(self, question: str, table: Table, title: str) -> None:
-        # What stands in brackets was taken over from an earlier question: it names, but asks not.
-        self._asked, _, self._before = question.partition(" (")
-        self._whole = question
+        self._asked = question
         self._table = table
         self._left = dict.fromkeys(content_words(self._asked))
         self._named: set[str] = set()  # words of cells
@@ -165,18 +170,18 @@ class _Reading:
             return None
         # A row shown whole, or a cell beside its name, says itself what it is.
         spare = operation in (Operation.CELLS, Operation.ROWS) and bool(self._named)
-        if not self._accounted(spare):
+        left = self._unaccounted()
+        if left is None or len(left) > spare:
             return None
-        listed = self._before or _LISTED.search(self._asked)
-        if operation is Operation.ROWS and not (conditions and listed):
+        if operation is Operation.ROWS and not (conditions and _LISTED.search(self._asked)):
             return None
-        return TableQuery(operation, tuple(columns), tuple(conditions))
+        return TableQuery(operation, tuple(columns), tuple(conditions), "".join(left))
 
     def _equal(self) -> Iterator[Condition]:
         """Cells that the question names, the longest first; one column each."""
         table = self._table
         named: dict[tuple[str, ...], dict[int, set[str]]] = {}
-        days = [name for name in names(self._whole) if name.form.startswith("date")]
+        days = [name for name in names(self._asked) if name.form.startswith("date")]
         for column in range(len(table.columns)):
             rows = (row for n, row in enumerate(table.rows) if n not in table.totals)
             cells = {row[column] for row in rows if row[column]}
@@ -188,25 +193,43 @@ class _Reading:
             for cell in cells:
                 for spelt in _spellings(cell):
                     named.setdefault(spelt, {}).setdefault(column, set()).add(cell)
-        tokens = words(self._whole)
-        own = len(words(self._asked))  # the others were taken over
+        tokens = words(self._asked)
         free = [True] * len(tokens)
         chosen: dict[int, set[str]] = {}
-        before: dict[int, set[str]] = {}
         for spelt in sorted(named, key=lambda each: (-len(each), each)):
-            for at in range(len(tokens) - len(spelt) + 1):
-                place = slice(at, at + len(spelt))
-                if tuple(tokens[place]) != spelt or not all(free[place]) or not self._says(spelt):
-                    continue
+            while (places := self._places(spelt, tokens, free)) and self._says(spelt):
                 column = min(named[spelt], key=lambda c: len(named[spelt][c]))
-                found = chosen if at < own else before
-                found.setdefault(column, set()).update(named[spelt][column])
-                free[place] = [False] * len(spelt)
-                self._named.update(spelt)
-                for word in spelt:
-                    self._left.pop(word, None)
-        for column, cells in (before | chosen).items():  # "And in Turin?": no longer in Lyon
+                chosen.setdefault(column, set()).update(named[spelt][column])
+                for at in places:
+                    free[at] = False
+                    self._named.add(tokens[at])
+                    self._left.pop(tokens[at], None)
+        for column, cells in chosen.items():
             yield Condition(column, "IN", tuple(sorted(cells)))
+
+    def _places(
+        self, spelt: Sequence[str], tokens: Sequence[str], free: Sequence[bool]
+    ) -> Sequence[int]:
+        """Where a cell's words stand in the question: as they are, or each by its stem, anywhere.
+
+        "How many costumes?" asks for what is a costume, "who replaced the battery?" for "battery
+        replaced".
+        """
+        for at in range(len(tokens) - len(spelt) + 1):
+            place = range(at, at + len(spelt))
+            if tuple(tokens[at : at + len(spelt)]) == tuple(spelt) and all(free[n] for n in place):
+                return place
+        places: list[int] = []
+        for word in spelt:
+            alike = (
+                n
+                for n, token in enumerate(tokens)
+                if free[n] and n not in places and _one_stem(word, token)
+            )
+            if (at := next(alike, -1)) < 0:
+                return ()
+            places.append(at)
+        return places
 
     def _says(self, spelt: Sequence[str]) -> bool:
         """Whether words name a cell, and not by chance: "m" only where the question has "M"."""
@@ -214,8 +237,8 @@ class _Reading:
             return True
         (word,) = spelt
         if len(word) < 3:
-            return bool(re.search(rf"(?<![\w'’]){re.escape(word.upper())}(?!\w)", self._whole))
-        return word in content_words(self._whole)
+            return bool(re.search(rf"(?<![\w'’]){re.escape(word.upper())}(?!\w)", self._asked))
+        return bool(content_words(word))
 
     def _columns(self, asked: set[str]) -> list[int]:
         """Columns that the question names, or that hold the prices or dates it asks for."""
@@ -268,13 +291,13 @@ class _Reading:
         """The columns of dates, even those that nobody can tell the order of."""
         return [n for n, c in enumerate(self._table.held) if c.holds is Holds.DATES or c.dated]
 
-    def _accounted(self, spare: bool) -> bool:
-        """Whether no word of the question is about anything else, but for one to `spare`."""
+    def _unaccounted(self) -> Sequence[str] | None:
+        """The words of the question that may be about anything else; None if one is sure to be."""
         left = [w for w in self._left if not any(_alike(w, each) for each in self._known)]
         if any(identifiers(word) or number(word) is not None for word in left):
-            return False
+            return None
         capitals = {word.lower() for word in re.findall(r"(?<!\A)\b[A-Z]\w+", self._asked)}
-        return not capitals & set(left) and len(left) <= spare
+        return None if capitals & set(left) else left
 
 
 def _spellings(cell: str) -> Iterator[tuple[str, ...]]:
@@ -284,6 +307,10 @@ def _spellings(cell: str) -> Iterator[tuple[str, ...]]:
         yield spelt
     if len(spelt) > 1 and len(spelt[0]) > 3 and cell[:1].isupper():
         yield spelt[:1]
+
+
+def _one_stem(word: str, token: str) -> bool:
+    return word == token or (min(len(word), len(token)) >= _ALIKE and stem(word) == stem(token))
 
 
 def _parts(name: str) -> list[str]:

@@ -383,3 +383,11 @@ async def test_a_table_is_asked_in_the_questions_own_words_first(store: Document
     scope = Scope(follows=Follows(said, "Which bike has the highest price?"))
     (answer,) = await store.search("Does bike B103 have the highest price?", 3, scope)
     assert "B105" in answer.text
+
+
+async def test_a_word_that_no_table_has_is_read_where_it_stands(store: DocumentStore) -> None:
+    await ingest(store, "contacts.csv", b"id,name,relation\nC1,Farid Lind,neighbour\nC2,Ada,aunt\n")
+    asked = "What is the name of the neighbour upstairs?"
+    assert "Farid" in (await store.search(asked, 3))[0].text
+    await ingest(store, "lease.txt", b"Ask first: the neighbour upstairs, Mrs Orr, has asthma.")
+    assert not any("Farid" in hit.text for hit in await store.search(asked, 3))
