@@ -18,7 +18,7 @@ import numpy as np
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from app.documents.hits import DocumentHit, Scope, hit_of, text_of
+from app.documents.hits import DocumentHit, Follows, Scope, hit_of, text_of
 from app.documents.index import DocumentIndex
 from app.storage.tables import Chunk, Document, Status, upload_order
 from dragon.retrieval.index import Vectors
@@ -40,6 +40,10 @@ _ASKS = re.compile(
     r"|\A\W*fass(?:en sie|e)? (?P<de>.*)\bzusammen\W*\Z"
     r"|\A\W*(?:resuma|resume(?= (?:el|la|este|esta|mi)\b)) (?P<es>.*)",
     re.IGNORECASE,
+)
+# "... for my mother, in a few lines": how it is to be told.
+_HOW = re.compile(
+    r"(?<=\w)(?:,| (?:for|in (?:a|one|two|three|short|brief|few|simple|plain))\b)", re.IGNORECASE
 )
 # They name no document.
 _ANY = {
@@ -71,14 +75,11 @@ class Place:
 
 
 def subject(question: str) -> frozenset[str] | None:
-    """The stems that say what is to be summarised, none for any document; None: no summary.
-
-    What stands in brackets was taken over from an earlier question.
-    """
-    found = _ASKS.match(plain(question.partition(" (")[0]))
+    """The stems that say what is to be summarised, none for any document; None: no summary."""
+    found = _ASKS.match(plain(question))
     if found is None:
         return None
-    named = next(filter(None, found.groups()), "")
+    named = _HOW.split(next(filter(None, found.groups()), ""))[0]
     return frozenset(stem(word) for word in content_words(named) if word not in _ANY)
 
 
@@ -137,7 +138,7 @@ class Summaries:
             processed = select(Document).where(Document.status == Status.PROCESSED)
             newest = processed.order_by(upload_order.desc()).limit(_NAMES)
             documents = list(await session.scalars(scope.within(newest)))
-            meant = _meant(query, subject, documents, best)
+            meant = _meant(query, subject, documents, best, scope.follows)
             if meant is None:
                 return []
             chunks = select(Chunk).where(Chunk.document_id == meant.id).order_by(Chunk.id)
@@ -160,13 +161,16 @@ def _meant(
     subject: frozenset[str],
     documents: Sequence[Document],
     best: Sequence[DocumentHit],
+    follows: Follows | None,
 ) -> Document | None:
-    """The document to sum up: by name, by title or subject; for any, the last asked or newest."""
+    """The document to sum up: by name, by title or subject; else the chat's, or the newest."""
     known = {each.id: each for each in documents}
     near = [hit for hit in best if hit.document in known]
     if not subject:
-        before = [known[hit.document] for hit in near] if query.endswith(")") else []
-        return next(iter([*before, *documents]), None)
+        asked = set(words(query))  # "the will" says nothing but the name of will.txt
+        called = (each for each in documents if asked.issuperset(words(Path(each.filename).stem)))
+        before = [] if follows is None else [known.get(follows.hit.document)]
+        return next(filter(None, [*called, *before, *documents]), None)
     likeliest = max(documents, key=lambda each: named(subject, each.filename), default=None)
     if likeliest is not None and named(subject, likeliest.filename):
         return likeliest

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from app.documents.hits import Follows, Scope
 from app.documents.store import DocumentStore
 from app.documents.summaries import Place, central, subject
 from tests.app.stores import ingest
@@ -56,7 +57,9 @@ The contract may be ended with three months' notice to the end of a year.
         ("What should I know?", set()),
         ("Give me a short overview of the trip", {"trip"}),
         ("tl;dr", set()),
-        ("Summarise it. (leaking standpipe)", set()),
+        ("Summarise the trip for my mother, day by day", {"trip"}),
+        ("A summary for the trip in a few lines", {"trip"}),
+        ("Summarise the will.", set()),
         ("Fassen Sie Mietvertrag.txt zusammen.", {"mietvertrag", "txt"}),
         ("Resuma contrato.txt.", {"contrato", "txt"}),
         ("Fasse dieses Dokument zusammen.", set()),
@@ -113,8 +116,11 @@ async def test_a_document_is_summed_up_in_its_own_sentences(store: DocumentStore
     assert of_newest.document == policy.id
     (by_words,) = await store.search("Give me a summary of the household insurance", 3)
     assert by_words.document == policy.id
-    (meant,) = await store.search("Summarise it. (leaking standpipe)", 3)
+    (said, *_) = await store.search("When will Dow & Sons repair the standpipe?", 3)
+    (meant,) = await store.search("Summarise it.", 3, Scope(follows=Follows(said, "Summarise it.")))
     assert meant.document == minutes.id
+    (named,) = await store.search("Summarise the minutes of the meeting, in a few lines", 3)
+    assert named.document == minutes.id
     assert await store.search("Summarise the French revolution.", 3) == []
 
 
@@ -130,6 +136,13 @@ In August Pebble limped, and it was a sprain of the left hind leg.
 
 Pebble drinks a lot, and the blood test says early kidney disease.
 """
+
+
+async def test_a_name_that_is_a_common_word_is_one(store: DocumentStore) -> None:
+    will = await ingest(store, "will.txt", POLICY)
+    await ingest(store, "minutes.md", MINUTES)
+    (hit,) = await store.search("Summarise the will.", 3)
+    assert hit.document == will.id
 
 
 async def test_a_document_that_is_about_something_is_summed_up_by_that(
