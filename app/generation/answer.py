@@ -259,8 +259,6 @@ class Answer:
         )
 
     def _take_sources(self, found: SourcesFound) -> SourcesFound:
-        # What comes nearest is of no use beside what answers.
-        found = replace(found, closest=() if found.sources else found.closest)
         self._found = found
         if self.details is not None:
             self.details.cloud_weights = tuple(source.weight for source in self.public)

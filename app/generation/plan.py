@@ -19,8 +19,8 @@ class Retrieved:
     """Rows of this side, and the documents behind them; none behind a bare row.
 
     `answers`: they were judged to answer the question on their own. `nothing_relevant`: the search
-    found nothing but `closest`. `unread_documents` could not be searched yet. `passages` are the
-    digests of those whose budgets are tracked.
+    found none that does. `unread_documents` could not be searched yet. `passages` are the digests
+    of those whose budgets are tracked. `closest` come nearest beside the sources.
     """
 
     rows: Sequence[Row]

@@ -40,7 +40,7 @@ from dragon.retrieval.relevance import Hit
 from dragon.sampling.role import Role
 
 CLOSEST = 3
-"""How many passages to show if none answers."""
+"""How many passages to show beside those that answer."""
 
 NEEDLESS = 2.0
 """The least log-odds that a message needs no document: a vain search costs less than none."""
@@ -110,8 +110,9 @@ class Retrieval:
             found = self._concatenated(request, hits, limit)
         else:
             found = self.rows(request, hits, limit)
-        in_vain = self.asks(request) and not own and not asks_nothing(request.query)
-        closest = await self._closest(request) if in_vain else []
+        asked = self.asks(request) and not asks_nothing(request.query)
+        closest = await self._closest(request, found.sources) if asked else []
+        in_vain = asked and not own
         return replace(found, nothing_relevant=in_vain, unread_documents=unread, closest=closest)
 
     def asks(self, request: GenerationRequest) -> bool:
@@ -130,8 +131,8 @@ class Retrieval:
             found = await look(request.query, k + len(before), await self._scope(request))
         return [hit for hit in found if not any(hit.text in text for text in before)][:k]
 
-    async def _closest(self, request: GenerationRequest) -> list[Source]:
-        """The nearest passages, if none answers.
+    async def _closest(self, request: GenerationRequest, sources: Sequence[Source]) -> list[Source]:
+        """The nearest passages beside the sources, for a person who checks an answer.
 
         Two are from the document that the chat is about, if it is about one.
         """
@@ -142,7 +143,8 @@ class Retrieval:
                 there = await self.documents.closest(query, CLOSEST - 1, Scope((about.document,)))
                 ids = {hit.id for hit in there}
                 hits = [*there, *(hit for hit in hits if hit.id not in ids)][:CLOSEST]
-        return [_source(hit) for hit in sorted(hits, key=lambda hit: hit.score, reverse=True)]
+        nearest = [_source(hit) for hit in sorted(hits, key=lambda hit: hit.score, reverse=True)]
+        return [each for each in nearest if not any(_overlap(each, source) for source in sources)]
 
     async def _said(self, request: GenerationRequest) -> DocumentHit | None:
         """What the last reply with an answer was written from, if anything."""
@@ -269,6 +271,13 @@ def quoted(hit: DocumentHit) -> DocumentHit:
     also = "another place says" if hit.others == 1 else f"{hit.others} other places say"
     text = f"{hit.text} (The newest; {also} otherwise.)"
     return replace(hit, text=text, sentences=(hit.text,))
+
+
+def _overlap(one: Source, other: Source) -> bool:
+    """Whether two passages of the user's documents share a part."""
+    if one.id != other.id or None in (one.start, one.end, other.start, other.end):
+        return False
+    return max(one.start or 0, other.start or 0) < min(one.end or 0, other.end or 0)
 
 
 def _digests(hits: Sequence[Hit]) -> list[str]:

@@ -115,7 +115,8 @@ class AskArguments(Strict):
 class AskResult(BaseModel):
     """The answer and the passages it was written from, private ones and the cloud's.
 
-    `nothing_relevant`: none of the person's documents answers, though these passages are `closest`.
+    `nothing_relevant`: none of the person's documents answers. `closest` are the passages nearest
+    to the question beside the sources.
     `ledger` is the answer's id in the ledger, which says what left the device for it.
     """
 

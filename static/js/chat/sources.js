@@ -1,4 +1,4 @@
-/** The passages an answer rests on, and those that were only read: one line until it is opened, then a column for each side. */
+/** The passages an answer rests on, those that were only read, and those that come nearest: one line until it is opened, then a column for each side. */
 
 import { getView } from "../core/api.js";
 import { el, icon } from "../core/dom.js";
@@ -25,7 +25,7 @@ export class SourcesView {
     }, { once: true });
   }
 
-  /** @param {Source[]} used In the order of their numbers. @param {Source[]} sources All that were read. @param {Source[]} closest Passages shown where there is no source. */
+  /** @param {Source[]} used In the order of their numbers. @param {Source[]} sources All that were read. @param {Source[]} closest Passages of one's own documents that come nearest. */
   show(used, sources, closest) {
     const keys = new Set(used.map(keyOf));
     const rest = distinct(sources).filter((source) => !keys.has(keyOf(source)));
@@ -37,7 +37,10 @@ export class SourcesView {
       ...sidesOf(named).map(([side, own]) => el("span", { class: "sources-side", "data-side": side }, icon(`icon-${side}`), el("span", { class: "sources-titles" }, [...new Set(own.map(titled))].join(", ")))),
     );
     const columns = (/** @type {Source[]} */ sources, numbered = false) => sidesOf(sources).map(([side, own]) => column(side, own, numbered ? used : []));
-    this.#columns.replaceChildren(...columns(named, true), ...(used.length && rest.length ? [el("p", { class: "sources-rest" }, t("sources.rest")), ...columns(rest)] : []));
+    const also = (/** @type {string} */ label, /** @type {Source[]} */ own) => (own.length ? [el("p", { class: "sources-rest" }, t(label)), ...columns(own)] : []);
+    // Beside what the cloud says, one's own nearest passages are about something else.
+    const near = named === closest || named.some(({ side }) => side === "public") ? [] : closest;
+    this.#columns.replaceChildren(...columns(named, true), ...also("sources.rest", used.length ? rest : []), ...also("sources.closest", near));
     this.element.hidden = named.length === 0;
   }
 
