@@ -155,14 +155,17 @@ class ChatPage:
         return text
 
     def sources(self, side: Side | None = None, answer: Locator | None = None) -> Locator:
-        """The sources under an answer (the last one by default), of one side or both, unfolded."""
+        """The sources under an answer (the last one by default), of one side or both, unfolded.
+
+        What only comes near is one where there is nothing else.
+        """
         answer = answer or self.last_answer
         fold = answer.get_by_test_id("sources")
         if fold.is_visible() and fold.get_attribute("open") is None:
             fold.locator("> summary").click()
             expect(fold).to_have_attribute("data-unfolded", "true")
         hook = '[data-testid="source"]' + (f'[data-side="{side}"]' if side else "")
-        return answer.locator(hook)
+        return answer.locator(f'{hook}:not([data-testid="sources.closest"] *)')
 
     def open_source(self, source: Locator) -> str:
         """Opens a source, unless the only one is open, and returns its passage."""

@@ -120,6 +120,22 @@ def test_a_mark_shows_the_passage_and_opens_the_document(chat: ChatPage, tmp_pat
 
 
 @pytest.mark.usefixtures("emptied")
+def test_what_comes_near_is_listed_apart_from_what_it_rests_on(
+    chat: ChatPage, tmp_path: Path
+) -> None:
+    note, other = tmp_path / "boat.md", tmp_path / "shed.md"
+    note.write_text(NOTE)
+    other.write_text("The old paddle hangs in the shed.")
+    chat.upload(note, other)
+    chat.wait_answer(chat.ask("Where does the oar hang?", private=True))
+    assert "red door" in chat.open_source(chat.sources("private").first)
+    assert chat.sources().count() == 1
+    near = chat.last_answer.get_by_test_id("sources.closest")
+    expect(near).to_contain_text("Closest passages")
+    expect(near.get_by_test_id("source")).to_contain_text("shed.md")
+
+
+@pytest.mark.usefixtures("emptied")
 def test_a_mark_opens_the_page_of_a_pdf_as_it_looks(chat: ChatPage, tmp_path: Path) -> None:
     page = chat.page
     lease = tmp_path / "lease.pdf"

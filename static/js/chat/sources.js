@@ -37,7 +37,7 @@ export class SourcesView {
       ...sidesOf(named).map(([side, own]) => el("span", { class: "sources-side", "data-side": side }, icon(`icon-${side}`), el("span", { class: "sources-titles" }, [...new Set(own.map(titled))].join(", ")))),
     );
     const columns = (/** @type {Source[]} */ sources, numbered = false) => sidesOf(sources).map(([side, own]) => column(side, own, numbered ? used : []));
-    const also = (/** @type {string} */ label, /** @type {Source[]} */ own) => (own.length ? [el("p", { class: "sources-rest" }, t(label)), ...columns(own)] : []);
+    const also = (/** @type {string} */ label, /** @type {Source[]} */ own) => (own.length ? [el("div", { class: "columns sources-rest", "data-testid": label }, el("p", {}, t(label)), ...columns(own))] : []);
     // Beside what the cloud says, one's own nearest passages are about something else.
     const near = named === closest || named.some(({ side }) => side === "public") ? [] : closest;
     this.#columns.replaceChildren(...columns(named, true), ...also("sources.rest", used.length ? rest : []), ...also("sources.closest", near));
