@@ -7,13 +7,15 @@ wire form.
 
 - `none`: the text alone.
 - `DRAGON`, `DRDG/TW`: a passage a row, mixed token by token: one distribution, so one figure.
+  A row's relevance is its passage's cosine times the slope; `DRAGON/0` is with all rows alike.
 - `DRAGON/rescored`: the same, with relevance re-scored on the text; with `--rescore-every` only.
 - `DRDG/SW`: each side's rows mixed token by token, the two sides by the likelihood of the window.
 - `CRCG/device`, `CRCG/cloud`: one side's passages before the text, in one row.
 - `DRCG/Text`, `DRCG/KV`: both sides' passages, the cloud's first; as KV these are in bfloat16.
 
 `gain` is (PPL_none - PPL_DRAGON) / (PPL_none - the best of CRCG and DRCG), null where none of these
-is better than `none`. Standard errors are of the jackknife over windows.
+is better than `none`; `below_best` is the perplexity of that best one less the system's own.
+Standard errors are of the jackknife over windows, so those of differences are of pairs.
 """
 
 from __future__ import annotations
@@ -33,14 +35,14 @@ import torch
 from bench.lib import report, wikitext
 from bench.lib.teacher_forcing import Case, Outcome, Scorer, Systems
 from bench.lib.wikitext import Corpus
-from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.choice import ModelChoice
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Tokenizer
 from dragon.inference.weighting import Rescoring
+from dragon.models import EMBEDDED_WRITER
 from dragon.retrieval.embedder import Embedder, TextEmbedder
 from dragon.retrieval.prompt_rows import rescoring
-from dragon.retrieval.relevance import SLOPE, relevance
-from harness.models import SMALL_MODEL
+from dragon.retrieval.relevance import SLOPE
 
 PASSAGE_TOKENS = 64
 CENTRALISED = ("CRCG/device", "CRCG/cloud", "DRCG/Text", "DRCG/KV")
@@ -59,8 +61,18 @@ def gain(outcomes: Sequence[Outcome], tokens: Sequence[int], k: int) -> float | 
     """
     none = perplexity(outcomes, tokens, ("none", 0))
     dragon = perplexity(outcomes, tokens, ("DRAGON", k))
-    best = min(perplexity(outcomes, tokens, (name, k)) for name in CENTRALISED)
+    best = best_of(outcomes, tokens, k)
     return (none - dragon) / (none - best) if best < none else None
+
+
+def best_of(outcomes: Sequence[Outcome], tokens: Sequence[int], k: int) -> float:
+    """The perplexity of the best centralised system."""
+    return min(perplexity(outcomes, tokens, (name, k)) for name in CENTRALISED)
+
+
+def below_best(outcomes: Sequence[Outcome], tokens: Sequence[int], key: tuple[str, int]) -> float:
+    """How far a system is below the best centralised one."""
+    return best_of(outcomes, tokens, key[1]) - perplexity(outcomes, tokens, key)
 
 
 def jackknife(
@@ -96,6 +108,10 @@ def table(outcomes: Sequence[Outcome], tokens: Sequence[int]) -> list[Result]:
             "stderr": jackknife(figure, outcomes, tokens),
             "tokens": sum(tokens),
         }
+        if name.startswith("DRAGON"):
+            difference = partial(below_best, key=(name, k))
+            row["below_best"] = difference(outcomes, tokens)
+            row["below_stderr"] = jackknife(difference, outcomes, tokens)
         if name == "DRAGON":
             ratio = partial(gain, k=k)
             row["gain"] = ratio(outcomes, tokens)
@@ -112,23 +128,15 @@ def cases(
     lines = wikitext.read(options.wikitext / "valid.txt")
     for window in wikitext.windows(lines, tokenizer, options.window, options.windows):
         query = tokenizer.decode(window.query)
+        found = corpus.search(query, count)
+        cosines = torch.tensor([[p.cosine] for p in found], dtype=torch.float64)
         rows = [
-            Row(
-                tuple(tokenizer.encode(p.text)[:PASSAGE_TOKENS]),
-                relevance(p.cosine),
-                vector=p.vector,
-            )
-            for p in corpus.search(query, count)
+            Row(tuple(tokenizer.encode(p.text)[:PASSAGE_TOKENS]), SLOPE * p.cosine, vector=p.vector)
+            for p in found
         ]
-        static = torch.tensor([[row.relevance] for row in rows], dtype=torch.float64)
         again = rescoring(embedder, tokenizer, query, rows, options.rescore_every)
-        scale = options.slope / SLOPE
-        yield Case(
-            window,
-            tuple(row.tokens for row in rows),
-            scale * static,
-            scale * followed(static, again, window.target) if again is not None else None,
-        )
+        nats = None if again is None else followed(SLOPE * cosines, again, window.target)
+        yield Case(window, tuple(row.tokens for row in rows), cosines, nats)
 
 
 def followed(static: torch.Tensor, again: Rescoring, text: Sequence[int]) -> torch.Tensor:
@@ -142,9 +150,8 @@ def followed(static: torch.Tensor, again: Rescoring, text: Sequence[int]) -> tor
 
 def run(options: argparse.Namespace) -> list[Result]:
     """Predict the windows under every system; a row a system and number of passages a side."""
-    tokenizer = Tokenizer.load(options.model)
-    model = LanguageModel.load(options.model, tokenizer.vocab_size)
-    systems = Systems(Scorer(model), tokenizer, options.documents)
+    tokenizer, model = ModelChoice(model=str(options.model)).load()
+    systems = Systems(Scorer(model), tokenizer, options.documents, options.slopes)
     outcomes, tokens = [], []
     begun = time.monotonic()
     for case in cases(options, tokenizer, Embedder.load(), 2 * max(options.documents)):
@@ -183,15 +190,20 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--wikitext", type=Path, required=True, help="train.txt.xz, valid.txt")
     made.add_argument("--documents", type=numbers, default=[0, 1, 2, 4, 8, 16], help="a side")
     made.add_argument("--windows", type=int, default=32)
-    made.add_argument("--window", type=int, default=512, help="tokens a window")
-    made.add_argument("--model", default=SMALL_MODEL, help="a directory or hub name")
-    made.add_argument("--slope", type=float, default=SLOPE, help="nats a unit of cosine")
+    made.add_argument("--window", type=int, default=1024, help="tokens a window")
+    made.add_argument("--model", default=EMBEDDED_WRITER, help="a directory, hub name or .gguf")
+    made.add_argument(
+        "--slopes", type=numbers, default=[int(SLOPE), 0, 4, 8, 16],
+        help="nats a unit of cosine: of DRAGON, and others",
+    )  # fmt: skip
     made.add_argument("--rescore-every", type=int, default=0, help="tokens; 0: not measured")
     return made
 
 
 _NOTES = """`documents` are those of each side. `gain` is (PPL_none - PPL_DRAGON) / (PPL_none - PPL
-of the best centralised system); none where no centralised system beats no retrieval."""
+of the best centralised system); none where no centralised system beats no retrieval. `below_best`
+is the latter's perplexity less the system's own, with the standard error of pairs of windows.
+`DRAGON/8` is with 8 nats a unit of cosine, `DRAGON/0` with all rows alike."""
 
 
 def main() -> None:
@@ -200,7 +212,8 @@ def main() -> None:
     title = f"perplexity-{Path(options.model).name}"
     rows = run(options)
     plot(rows, report.figure(title))
-    columns = ["system", "documents", "perplexity", "stderr", "tokens", "gain", "gain_stderr"]
+    columns = ["system", "documents", "perplexity", "stderr", "tokens"]
+    columns += ["below_best", "below_stderr", "gain", "gain_stderr"]
     report.section("perplexity", rows, title=title, columns=columns, notes=_NOTES)
     for row in rows:
         shown = {key: round(v, 3) if isinstance(v, float) else v for key, v in row.items()}

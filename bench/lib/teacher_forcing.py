@@ -53,6 +53,7 @@ class Scorer:
         positions = longest + len(window.query) + len(window.target)
         slots = self._model.cache.acquire(len(prefixes), positions)
         assert slots is not None
+        self._model.begin(slots, adapted=False)
         for slot, prefix in zip(slots, prefixes, strict=True):
             self._prefill(slot, prefix)
         fed = torch.tensor([*window.query, *window.target[:-1]]).expand(len(prefixes), -1)
@@ -77,25 +78,29 @@ class Scorer:
 class Case:
     """A window, and the tokens of its passages, nearest first.
 
-    `relevance` float64 [passages, 1], nats, is that to the query; `rescored` float64 [passages,
-    tokens] is re-scored on the text as it grows.
+    `cosines` float64 [passages, 1] are those with the query; `rescored` float64 [passages, tokens]
+    is relevance, nats, as the text grows.
     """
 
     window: Window
     passages: tuple[tuple[int, ...], ...]
-    relevance: torch.Tensor
+    cosines: torch.Tensor
     rescored: torch.Tensor | None = None
 
 
 class Systems:
     """The systems' log probabilities of a window, with k passages a side."""
 
-    def __init__(self, scorer: Scorer, tokenizer: Tokenizer, counts: Sequence[int]) -> None:
+    def __init__(
+        self, scorer: Scorer, tokenizer: Tokenizer, counts: Sequence[int], slopes: Sequence[float]
+    ) -> None:
+        """Mixed with each of the slopes, nats a unit of cosine; the first one is the usual."""
         self._scorer = scorer
-        self._before = tuple(tokenizer.document_row("", raw=False))
+        # Plain text after plain text: the prefix of a chat would cost more than passages gain.
+        self._before = tuple(tokenizer.bare_row(raw=True))
         self._between = tuple(tokenizer.encode("\n\n"))
-        self._bare = Prefix(tuple(tokenizer.bare_row(raw=True)))
-        self._counts = counts
+        self._bare = Prefix(self._before)
+        self._counts, self._slopes = counts, slopes
 
     def predict(self, case: Case) -> Outcome:
         """What each system makes of the window."""
@@ -113,9 +118,12 @@ class Systems:
         result |= {key: float(scores[p][scored].sum()) for key, p in together.items()}
         for k in filter(None, self._counts):
             log_p = torch.stack([scores[row][scored] for row in rows[: 2 * k]])
-            static = case.relevance[: 2 * k]
-            result["DRAGON", k] = result["DRDG/TW", k] = tokenwise(log_p, static)
-            result["DRDG/SW", k] = sequencewise(log_p, static)
+            cosines = case.cosines[: 2 * k]
+            usual, *others = self._slopes
+            result["DRAGON", k] = result["DRDG/TW", k] = tokenwise(log_p, usual * cosines)
+            result["DRDG/SW", k] = sequencewise(log_p, usual * cosines)
+            for slope in others:
+                result[f"DRAGON/{slope:g}", k] = tokenwise(log_p, slope * cosines)
             if case.rescored is not None:
                 result["DRAGON/rescored", k] = tokenwise(log_p, case.rescored[: 2 * k, scored])
         return result

@@ -97,9 +97,10 @@ def test_sequencewise_follows_the_side_that_knows_the_window() -> None:
 
 def test_systems_see_their_own_passages(model: LanguageModel, tokenizer: Tokenizer) -> None:
     passages = tuple(tuple(range(100 * i, 100 * i + 40)) for i in range(1, 17))
-    systems = Systems(Scorer(model), tokenizer, [0, 1, 8])
-    outcome = systems.predict(Case(WINDOW, passages, torch.ones(16, 1).double()))
-    before = tuple(tokenizer.document_row("", raw=False))
+    systems = Systems(Scorer(model), tokenizer, [0, 1, 8], [32, 0])
+    cosines = torch.linspace(1, 0, 16).double()[:, None]
+    outcome = systems.predict(Case(WINDOW, passages, cosines))
+    before = tuple(tokenizer.bare_row(raw=True))
     after = tuple(tokenizer.encode("\n\n"))
 
     def expected(tokens: Sequence[int]) -> float:
@@ -111,6 +112,9 @@ def test_systems_see_their_own_passages(model: LanguageModel, tokenizer: Tokeniz
     both = [token for passage in passages for token in passage][:CONTEXT_TOKENS]
     assert outcome["DRCG/Text", 8] == pytest.approx(expected(both), abs=1e-3)
     assert {name for name, k in outcome if k == 0} == {"none"}
+    # With a slope of 32 the nearest passage has nearly all weight, with none each has as much.
+    nearest = expected(passages[0])
+    assert abs(outcome["DRAGON", 1] - nearest) < abs(outcome["DRAGON/0", 1] - nearest)
 
 
 def test_windows_roll_over_the_text_and_leave_out_removed_words(tokenizer: Tokenizer) -> None:
@@ -160,6 +164,8 @@ def test_gain_compares_with_the_best_centralised_system() -> None:
     worse = [outcome(-30.0, -20.0, -35.0)] * 2
     assert gain(worse, [10, 10], 8) is None
     row = next(row for row in table(worse, [10, 10]) if row["system"] == "DRAGON")
+    assert row["below_best"] == pytest.approx(math.exp(3.5) - math.exp(2))
+    assert row["below_stderr"] == pytest.approx(0)
     assert row["gain"] is None
     assert row["gain_stderr"] is None
     assert row["tokens"] == 20
