@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 
 MARK = "..."
 _RETRIES_S = (0.1, 1.0, 5.0)  # waits between attempts while the database is locked
+_AT_ONCE = 10_000  # digests in a query: SQLite takes 32,766
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,38 @@ class View:
 _BLANK = Message("user", MARK), Message("assistant", MARK)  # turns it knows nothing of, as one
 
 
+@dataclass(frozen=True)
+class _Recalled:
+    """What the cloud knows of the questions and answers of a conversation, by digest."""
+
+    found: Mapping[str, Known]
+
+    def _of(self, key: _Key, question: str, answer: str) -> Known | None:
+        return self.found.get(key.digest(question, answer))
+
+    def answer(self, question: str, answer: str) -> Known | None:
+        """What it knows of an answer; None for a text that was not written here.
+
+        Of one that a client has changed, to a question that the cloud was not asked, it is nothing.
+        """
+        if (known := self._of(_Key.PAIR, question, answer)) is not None:
+            return known
+        asked = self._of(_Key.QUESTION, question, answer)
+        if asked is not None and not asked.asked:
+            return NOTHING
+        return self._of(_Key.TEXT, question, answer)
+
+    def asked(self, question: str, answer: str | None, *, trusted: bool) -> bool:
+        """Whether it may know the question of an earlier turn."""
+        if answer is not None and (known := self._of(_Key.PAIR, question, answer)) is not None:
+            return known.asked
+        if (known := self._of(_Key.QUESTION, question, "")) is not None:
+            return known.asked
+        # A client has changed the question, if not the answer.
+        known = None if answer is None else self._of(_Key.TEXT, question, answer)
+        return trusted and (known is None or known.asked)
+
+
 @dataclass
 class CloudView:
     """Remembers what the cloud knows of each answer written here."""
@@ -128,22 +161,15 @@ class CloudView:
         task.add_done_callback(self._writes.discard)
 
     async def known(self, question: str, text: str) -> Known | None:
-        """What the cloud knows of an answer; None for a text that was not written here.
-
-        Of one that a client has changed, to a question that the cloud was not asked, it is nothing.
-        """
-        if (known := await self._of(_Key.PAIR, question, text)) is not None:
-            return known
-        asked = await self._of(_Key.QUESTION, question, text)
-        if asked is not None and not asked.asked:
-            return NOTHING
-        return await self._of(_Key.TEXT, question, text)
+        """What the cloud knows of an answer; None for a text that was not written here."""
+        return (await self._recall([(question, text)])).answer(question, text)
 
     async def of(self, messages: Sequence[Message], *, trusted: bool) -> View:
         """The conversation for the cloud; the last question is the one that it is asked now.
 
         If `trusted`, a turn that was not written here, or not answered, is shown with its question.
         """
+        recalled = await self._recall(_turns(messages))
         shown: list[Message] = []
         parts: list[Part] = []
         asked_now = max((n for n, each in enumerate(messages) if each.role == "user"), default=-1)
@@ -151,7 +177,9 @@ class CloudView:
         for number, message in enumerate(messages):
             if message.role == "user":
                 question = message.content
-                asked = number == asked_now or await self._asked(messages[number:], trusted=trusted)
+                asked = number == asked_now or recalled.asked(
+                    question, _answer(messages[number:]), trusted=trusted
+                )
                 message = message if asked else _BLANK[0]
                 kind = PartKind.QUESTION if number == asked_now else PartKind.EARLIER
                 parts.append(Part(kind, _told(message)))
@@ -159,7 +187,7 @@ class CloudView:
                 message = message if trusted and asked else _blank(message)
                 parts.append(Part(PartKind.TOOLS, _told(message)))
             elif message.role == "assistant":
-                known = await self.known(question, message.content)
+                known = recalled.answer(question, message.content)
                 # An answer to be continued keeps its end: the next token depends on it.
                 answer = message.content if message is messages[-1] else message.content.strip()
                 if known or not trusted:
@@ -180,24 +208,18 @@ class CloudView:
         """Return once everything is on disk."""
         await asyncio.gather(*self._writes)
 
-    async def _of(self, key: _Key, question: str, text: str) -> Known | None:
-        digest = key.digest(question, text)
-        recent = self._recent.get((acting(), digest))
+    async def _recall(self, turns: Iterable[tuple[str, str]]) -> _Recalled:
+        """What it knows of questions and their answers, all read together."""
+        keys = {key.digest(*turn): key for turn in turns for key in _Key}
+        recent = {each: self._recent.get((acting(), each)) for each in keys}
+        found: dict[str, Known] = {}
         async with self.sessions() as session:
-            stored = await _stored(session, digest)
-        return key.after(stored or recent, recent) if recent else stored
-
-    async def _asked(self, messages: Sequence[Message], *, trusted: bool) -> bool:
-        """Whether the cloud may know the question of an earlier turn, the first of the messages."""
-        question, answer = messages[0].content, _answer(messages)
-        text = "" if answer is None else answer.content
-        if answer and (known := await self._of(_Key.PAIR, question, text)) is not None:
-            return known.asked
-        if (known := await self._of(_Key.QUESTION, question, text)) is not None:
-            return known.asked
-        # A client has changed the question, if not the answer.
-        known = await self._of(_Key.TEXT, question, text) if answer else None
-        return trusted and (known is None or known.asked)
+            for start in range(0, len(keys), _AT_ONCE):
+                found |= await _stored(session, [*keys][start : start + _AT_ONCE])
+        for digest, new in recent.items():
+            if new is not None:
+                found[digest] = keys[digest].after(found.get(digest, new), new)
+        return _Recalled(found)
 
     async def _write(self, new: Mapping[str, tuple[_Key, Known]]) -> None:
         for wait_s in (*_RETRIES_S, None):
@@ -216,16 +238,17 @@ class CloudView:
 
     async def _store(self, new: Mapping[str, tuple[_Key, Known]]) -> None:
         async with self.sessions.begin() as session:
+            stored = await _stored(session, [*new])
             for digest, (key, each) in new.items():
-                known = key.after(await _stored(session, digest) or each, each)
+                known = key.after(stored.get(digest, each), each)
                 values = {"asked": known.asked, "ranges": [list(part) for part in known.ranges]}
                 added = insert(KnownAnswer).values(digest=digest, **values)
                 await session.execute(added.on_conflict_do_update(["owner", "digest"], set_=values))
 
 
-async def _stored(session: AsyncSession, digest: str) -> Known | None:
-    row = await session.scalar(select(KnownAnswer).where(KnownAnswer.digest == digest))
-    return None if row is None else Known(row.asked, tuple(map(tuple, row.ranges)))
+async def _stored(session: AsyncSession, digests: Sequence[str]) -> dict[str, Known]:
+    rows = await session.scalars(select(KnownAnswer).where(KnownAnswer.digest.in_(digests)))
+    return {row.digest: Known(row.asked, tuple(map(tuple, row.ranges))) for row in rows}
 
 
 def _begin(text: str) -> int:
@@ -240,13 +263,24 @@ def _told(message: Message) -> str:
     return " ".join(each for each in said if each)
 
 
-def _answer(messages: Sequence[Message]) -> Message | None:
+def _turns(messages: Iterable[Message]) -> Iterator[tuple[str, str]]:
+    """Each question by itself, and each answer with the question before it."""
+    question = ""
+    for message in messages:
+        if message.role == "user":
+            question = message.content
+            yield question, ""
+        elif message.role == "assistant":
+            yield question, message.content
+
+
+def _answer(messages: Sequence[Message]) -> str | None:
     """The answer to the question that the messages begin with, if there is one."""
     for message in messages[1:]:
         if message.role == "user":
             return None
         if message.role == "assistant" and not message.calls:
-            return message
+            return message.content
     return None
 
 

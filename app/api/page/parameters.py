@@ -13,10 +13,10 @@ from app.api.parameters import AnswerOptions, request_for, seed_or_new
 from app.container import AppState
 from app.generation.cloud_view import NOTHING
 from app.generation.events import Details, GenerationRequest
-from app.generation.prompts import Prompt, chat_prompt
+from app.generation.prompts import Prompt, chat_prompt, shortened
 from app.storage.tables import MessageState, StoredMessage
-from dragon.errors import ContextLengthError
 from dragon.inference import tokenizer
+from dragon.inference.chat_template import Rendering
 from dragon.sampling.params import Mode, Sampling
 
 # For a page that sends none: people who chat want the likely word. If two sources disagree inside a
@@ -70,35 +70,22 @@ async def branch_request(
         instruction = await state.conversations.projects.instruction(project)
         if instruction and not state.generation.quotes:
             begins = [tokenizer.Message("system", instruction)]
-    turns = _turns(path[:-2], private=params.private)
+    generation = state.generation
     question = tokenizer.Message("user", path[-2].text)
-    room = state.generation.context_length // 2
-    left_out = 0
-    cloud_view = state.generation.cloud_view
-    while True:
-        history = [message for turn in turns[left_out:] for message in turn]
-        try:
-            messages = [*begins, *history, question]
-            view = await cloud_view.of(messages, trusted=False)
-            prompt = await chat_prompt(state.generation, messages, view)
-        except ContextLengthError:
-            if left_out == len(turns):
-                raise
-        else:
-            if left_out == len(turns) or len(prompt.tokens) <= room:
-                break
-        left_out += 1
+    whole = [*begins, *_turns(path[:-2], private=params.private), question]
+    room = generation.context_length // 2
+    messages = await shortened(generation, whole, Rendering(), generation.context_length - room)
+    view = await generation.cloud_view.of(messages, trusted=False)
+    prompt = await chat_prompt(generation, messages, view)
     if begun:
-        encode, known = (
-            state.generation.tokenizer.encode,
-            await cloud_view.known(question.content, begun) or NOTHING,
-        )
+        encode = generation.tokenizer.encode
+        known = await generation.cloud_view.known(question.content, begun) or NOTHING
         prompt = replace(
             prompt,
             tokens=(*prompt.tokens, *encode(begun)),
             shown=(*(prompt.shown or prompt.tokens), *encode(known.of(begun))),
         )
-    return request_of(state, prompt, params), left_out
+    return request_of(state, prompt, params), (len(whole) - len(messages)) // 2
 
 
 async def _within(state: AppState, project: str, params: Params) -> Params:
@@ -110,18 +97,20 @@ async def _within(state: AppState, project: str, params: Params) -> Params:
     return params.model_copy(update=chosen)
 
 
-def _turns(
-    path: Sequence[StoredMessage], *, private: bool
-) -> list[tuple[tokenizer.Message, tokenizer.Message]]:
+def _turns(path: Sequence[StoredMessage], *, private: bool) -> list[tokenizer.Message]:
     """Earlier questions with their answers.
 
     A private turn is only used for private questions: with another one it would reach the cloud
     after all.
     """
     return [
-        (tokenizer.Message("user", question.text), tokenizer.Message("assistant", answer.text))
+        message
         for question, answer in zip(path[::2], path[1::2], strict=True)
         if answer.state != MessageState.ERROR
         and answer.text.strip()
         and (private or not (question.private or answer.private))
+        for message in (
+            tokenizer.Message("user", question.text),
+            tokenizer.Message("assistant", answer.text),
+        )
     ]

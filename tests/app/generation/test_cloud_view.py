@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import event
 
 from app.generation.cloud_view import MARK, CloudView, Known
 from app.ledger.leakage import Part, PartKind
@@ -246,6 +247,26 @@ async def test_what_is_given_is_named_by_kind(sessions: object) -> None:
     ).parts
     assert foreign == Part(PartKind.ANSWERS, "Ho.")
     await view.close()
+
+
+async def test_a_long_chat_is_looked_up_in_few_queries(tmp_path: Path) -> None:
+    await asyncio.to_thread(migrate, database_url(tmp_path))
+    engine = connect(database_url(tmp_path))
+    view = CloudView(session_maker(engine))
+    turns = [turn for n in range(5_000) for turn in (user(f"Is {n} odd?"), assistant(f"{n} is."))]
+    view.wrote("Is 3 odd?", "3 is.", Known(True, ((0, 5),)))
+    view.wrote("Is 4999 odd?", "4999 is.", Known(True, ((0, 8),)))
+    await view.close()
+    view.wrote("Is 4 odd?", "4 is.", Known(True))
+    queries: list[str] = []
+    event.listen(
+        engine.sync_engine, "before_cursor_execute", lambda *called: queries.append(called[2])
+    )
+    shown = await seen(view, [*turns, user("Is 6?")], trusted=False)
+    assert shown == [*BLANK, *turns[6:9], BLANK[1], *BLANK, *turns[-2:], user("Is 6?")]
+    assert sum("known_answers" in query for query in queries) < 10
+    await view.close()
+    await engine.dispose()
 
 
 async def test_names_and_reasoning_that_are_sent_are_named(sessions: object) -> None:
