@@ -1,17 +1,17 @@
 """A page of a PDF as it looks, with a passage marked: drawn in a process that is shut in.
 
-    PASSAGE=text python page_picture.py PAGE
+    python page_picture.py DESCRIPTOR PAGE
 
-draws the page (from 1) of the PDF that is its standard input. It writes a line that says where the
-first mark is, as a fraction of the height, then the page as PNG. The process is confined as those
-that parse (`parse_worker`).
+draws the page (from 1) of the PDF that is open there, and marks the passage that is its standard
+input. It writes where the first mark is, as a fraction of the height, then the page as PNG. The
+process is confined as those that parse (`parse_worker`), and as little of what it says is believed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import io
-import os
+import struct
 import sys
 import unicodedata
 from collections.abc import Iterator
@@ -23,7 +23,8 @@ _CPU_SECONDS, _CLOCK_SECONDS = 20, 60
 _MEMORY_BYTES = 1 << 30
 _SCALE = 2.0  # pixels a point: 144 an inch
 _MOST_PIXELS = 6_000_000  # of large plans
-_PASSAGE = "PASSAGE"
+_MOST_BYTES = 4 * _MOST_PIXELS
+_PLACE = struct.Struct("!d")  # below 0: nothing is marked
 _TELLING = 12  # letters of a line that are likely to stand only once
 _MARKED = (255, 222, 89)
 
@@ -39,25 +40,42 @@ class PagePicture:
 async def drawn(pdf: BinaryIO, page: int, passage: str) -> PagePicture | None:
     """The page, None if it cannot be drawn. `pdf` is an open file."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", __file__, str(page)),
-        stdin=pdf,
+        *(sys.executable, "-I", __file__, str(pdf.fileno()), str(page)),
+        stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
-        env={_PASSAGE: passage},  # others on this machine may read its arguments
+        pass_fds=[pdf.fileno()],
+        env={},
     )
+    assert process.stdin is not None
+    assert process.stdout is not None
     try:
         async with asyncio.timeout(_CLOCK_SECONDS):
-            written, _ = await process.communicate()
-    except TimeoutError:
+            process.stdin.write(passage.encode())
+            process.stdin.close()
+            written = await _whole(process.stdout)
+            await process.wait()
+    except (TimeoutError, asyncio.LimitOverrunError):
         return None
     finally:
         if process.returncode is None:
             process.kill()
+            while await process.stdout.read(_MOST_BYTES):  # or it may wait to be read for ever
+                pass
             await process.wait()
-    if process.returncode:
+    if process.returncode or len(written) < _PLACE.size:
         return None
-    where, _, png = written.partition(b"\n")
-    return PagePicture(png, float(where) if where else None)
+    (mark,) = _PLACE.unpack_from(written)
+    return PagePicture(written[_PLACE.size :], mark if 0 <= mark <= 1 else None)
+
+
+async def _whole(stream: asyncio.StreamReader) -> bytes:
+    """All of it. Raises `LimitOverrunError` where there may be no end to it."""
+    try:
+        await stream.readexactly(_MOST_BYTES)
+    except asyncio.IncompleteReadError as ended:
+        return ended.partial
+    raise asyncio.LimitOverrunError("too much for a picture", _MOST_BYTES)
 
 
 def main() -> None:
@@ -71,9 +89,10 @@ def main() -> None:
     limit(_CPU_SECONDS, _MEMORY_BYTES)
     Image.preinit()
     confine()
-    document = pypdfium2.PdfDocument(sys.stdin.buffer.read())
+    with open(int(sys.argv[1]), "rb") as file:
+        document = pypdfium2.PdfDocument(file.read())
     document.init_forms()
-    page = document[int(sys.argv[1]) - 1]
+    page = document[int(sys.argv[2]) - 1]
     width, height = page.get_size()
     scale = min(_SCALE, (_MOST_PIXELS / max(1.0, width * height)) ** 0.5)
     bitmap = page.render(scale=scale)
@@ -82,15 +101,14 @@ def main() -> None:
     brush = ImageDraw.Draw(marks)
     place = bitmap.get_posconv(page)
     tops = []
-    for left, bottom, right, top in _boxes(page, os.environ[_PASSAGE]):
+    for left, bottom, right, top in _boxes(page, sys.stdin.buffer.read().decode()):
         (a, b), (c, d) = place.to_bitmap(left, top), place.to_bitmap(right, bottom)
         box = min(a, c) - 1, min(b, d) - 1, max(a, c) + 1, max(b, d) + 1  # it may be turned
         brush.rectangle(box, fill=_MARKED)
         tops.append(box[1] / picture.height)
     written = io.BytesIO()
     ImageChops.multiply(picture, marks).save(written, "PNG")
-    where = f"{min(tops):.4f}" if tops else ""
-    sys.stdout.buffer.write(where.encode() + b"\n" + written.getvalue())
+    sys.stdout.buffer.write(_PLACE.pack(min(tops, default=-1)) + written.getvalue())
 
 
 def _boxes(page: Any, passage: str) -> Iterator[tuple[float, float, float, float]]:

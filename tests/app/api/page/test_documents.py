@@ -16,6 +16,7 @@ from PIL import Image
 
 from app.api.page.parameters import Params, branch_request
 from app.container import AppState
+from app.documents import page_picture
 from app.documents.redaction import REDACTED
 from app.documents.store import DocumentStore
 from app.generation.events import GenerationRequest
@@ -110,6 +111,45 @@ async def test_a_page_is_drawn_with_the_passage_marked(
     unmarked = (await client.get(f"{url}/page", params={"number": 1, **passage})).json()
     assert unmarked["mark"] is None
     assert (await client.get(f"{url}/page", params={"number": 3})).status_code == 404
+
+
+async def test_a_passage_of_any_length_and_letters_is_marked(
+    client: httpx.AsyncClient, real: AppState, store: DocumentStore, tmp_path: Path
+) -> None:
+    """Once it was handed over in the environment, which holds 128 kB and no zeros."""
+    document = await ingest(store, "lease.pdf", pdf("The rent is due in May."))
+    text = "The rent\0 is due in May." + " \u2767" * 100_000
+    (tmp_path / "files" / document.id / "text").write_text(text)
+    passage = {"number": 1, "mark": 0, "until": len(text)}
+    drawn = await client.get(f"/api/documents/{document.id}/page", params=passage)
+    assert drawn.json()["mark"] == pytest.approx(0.06, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("writes", "status"),
+    [
+        ("while True: out.write(b'?' * 99999)", 404),
+        ("out.write(b'no')", 404),
+        ("out.write(struct.pack('!d', math.nan) + b'PNG')", 200),
+    ],
+    ids=["endless", "short", "nowhere"],
+)
+async def test_of_a_drawer_that_a_pdf_took_over_little_is_believed(
+    client: httpx.AsyncClient,
+    real: AppState,
+    store: DocumentStore,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    writes: str,
+    status: int,
+) -> None:
+    document = await ingest(store, "lease.pdf", pdf("The rent is due in May."))
+    taken = tmp_path / "taken.py"
+    taken.write_text(f"import math, struct, sys\nout = sys.stdout.buffer\n{writes}\n")
+    monkeypatch.setattr(page_picture, "__file__", str(taken))
+    drawn = await client.get(f"/api/documents/{document.id}/page", params={"number": 1})
+    assert drawn.status_code == status
+    assert drawn.json().get("mark") is None
 
 
 async def test_what_is_no_pdf_or_no_longer_one_is_not_drawn(
