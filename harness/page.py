@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
@@ -34,6 +34,11 @@ class Page:
         with connect(url, additional_headers=device.headers, compression=None) as socket:
             yield cls(device, socket)
 
+    def ask(self, messages: Sequence[Mapping[str, Any]], params: dict[str, Any]) -> str:
+        """Have an answer written that is kept nowhere; its text."""
+        frame = {"type": "ask", "id": "page", "messages": messages, "params": params}
+        return "".join(each["text"] for each in self._events(frame) if each["type"] == "token")
+
     def say(self, text: str, params: dict[str, Any], **more: Any) -> str:
         """Ask below the last answer, unless a `parent` is given; the answer's text."""
         place = {"conversation": self.conversation}
@@ -51,10 +56,7 @@ class Page:
 
     def _written(self, frame: dict[str, Any]) -> str:
         """Send a frame that has an answer written, and wait for its end."""
-        self.socket.send(json.dumps({"id": "page", **frame}))
-        while (event := json.loads(self.socket.recv(timeout=_LONGEST_S)))["type"] != "done":
-            if event["type"] == "error":
-                raise RuntimeError(f"no answer to {frame}: {event}")
+        for event in self._events(frame):
             if event["type"] == "began":
                 self.conversation = event["conversation"]["id"]
                 self.question, self.answer = event["question"]["id"], event["answer"]["id"]
@@ -63,3 +65,11 @@ class Page:
         texts = {each["id"]: each["text"] for each in reply.json()["messages"]}
         text: str = texts[self.answer]
         return text
+
+    def _events(self, frame: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Send a frame that has an answer written; what comes until it is done."""
+        self.socket.send(json.dumps({"id": "page", **frame}))
+        while (event := json.loads(self.socket.recv(timeout=_LONGEST_S)))["type"] != "done":
+            if event["type"] == "error":
+                raise RuntimeError(f"no answer to {frame}: {event}")
+            yield event

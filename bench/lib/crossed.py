@@ -14,6 +14,7 @@ from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control, registry
 from dragon.protocol.messages import Correction, Join
 from dragon.sampling.role import Role
+from harness.pdf import pdf
 from harness.services import Service
 from harness.wiretap import Tap
 
@@ -99,13 +100,13 @@ class Wire:
         url = f"{self.device.url}{path}"
         return httpx.get(url, headers=self.device.headers, timeout=60).raise_for_status().json()
 
-    def request(self, what: str, rung: str, send: Callable[[], str]) -> str:
+    def request(self, what: str, rung: str, send: Callable[[], str | None]) -> str:
         """Make a request, and note what crossed for it; returns what was answered.
 
         For one that is refused nothing may leave.
         """
         try:
-            text = send()
+            text = send() or ""
         except Refused as error:
             what, rung, text = f"{what}{REFUSED}", "never", str(error)
         entries = self._entries()
@@ -183,9 +184,9 @@ class Notes:
             ).encode()
             for thing, place in NOTED
         } | {
-            f"{self.canaries.new(Place.NAME)}-journey.md": (
-                f"I fly to Bhutan on 14 June, and stay with {self.canaries.new(Place.DOCUMENT)}.\n"
-            ).encode()
+            f"{self.canaries.new(Place.NAME)}-journey.pdf": pdf(
+                f"I fly to Bhutan on 14 June, and stay with {self.canaries.new(Place.DOCUMENT)}."
+            )
         }
 
 

@@ -12,6 +12,8 @@ import httpx
 
 from bench.lib.canaries import Canaries, Place
 from bench.lib.crossed import NOTED, Refused, Wire
+from bench.lib.mcp_tool import call_tool
+from bench.lib.unasked import Unasked
 from harness.page import Page
 
 PUBLIC = (
@@ -236,6 +238,8 @@ class Routes:
         items = [user(f"My debt is with {self.canaries.new(place)}."), user(self.public())]
         body = {"input": items, "max_output_tokens": _TOKENS, "dragon": {"cloud": rung}}
         self.post("response, list", rung, "/v1/responses", body)
+        found = {"tools": [{"type": "file_search"}], "include": ["file_search_call.results"]}
+        self.post("response, found", rung, "/v1/responses", body | found | {"input": self.own()})
 
     def tools(self, rung: str) -> None:
         """A tool, its call, and what it returned."""
@@ -320,8 +324,11 @@ class Routes:
     def messages(self, rung: str) -> None:
         """Anthropic's route."""
         told = f"You work for {self.canaries.new(Place.INSTRUCTIONS)}."
-        body = {"messages": [user(self.public())], "system": told, "max_tokens": _TOKENS}
-        self.post("messages", rung, "/v1/messages", body | {"dragon": {"cloud": rung}})
+        body: dict[str, Any] = {"max_tokens": _TOKENS, "dragon": {"cloud": rung}}
+        turns = [user(self.own())]
+        said = self.post("messages, own", rung, "/v1/messages", body | {"messages": turns})
+        turns += [{"role": "assistant", "content": said["content"]}, user(self.public())]
+        self.post("messages", rung, "/v1/messages", body | {"messages": turns, "system": told})
 
     def ollama_chat(self, rung: str) -> None:
         """Ollama's chat."""
@@ -344,28 +351,8 @@ class Routes:
     def mcp(self, rung: str) -> None:
         """An assistant's tool."""
         arguments = {"question": self.public(), "cloud": rung}
-        called = {"name": "ask", "arguments": arguments}
-        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": called}
-
-        def send() -> str:
-            device = self.wire.device
-            accepted = {"Accept": "application/json, text/event-stream", **device.headers}
-            begun = {
-                "protocolVersion": "2025-06-18",
-                "capabilities": {},
-                "clientInfo": {"name": "assistant", "version": "1"},
-            }
-            with httpx.Client(base_url=device.url, headers=accepted, timeout=300) as client:
-                begin = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": begun}
-                reply = client.post("/mcp", json=begin).raise_for_status()
-                session = {"Mcp-Session-Id": reply.headers["Mcp-Session-Id"]}
-                ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-                client.post("/mcp", json=ready, headers=session).raise_for_status()
-                reply = client.post("/mcp", json=body, headers=session).raise_for_status()
-            said = next(line[6:] for line in reply.text.splitlines() if line.startswith("data: {"))
-            return _answered(json.loads(said)["result"]["structuredContent"])
-
-        self.wire.request("MCP", rung, send)
+        device = self.wire.device
+        self.wire.request("MCP", rung, lambda: _answered(call_tool(device, "ask", arguments)))
 
     def budget(self, rung: str) -> None:
         """An answer with a bound on what it says of passages."""
@@ -377,25 +364,9 @@ class Routes:
         self.asked("fetched", ALWAYS, [user(self.public())], dragon=fetching)
 
     def no_answers(self, rung: str) -> None:
-        """What is searched, ranked and embedded is nobody's business."""
-        device, secret = self.wire.device, self.secret()
-        listed = httpx.get(f"{device.url}/v1/models", headers=device.headers, timeout=60).json()
-        embedder = next(
-            each["id"] for each in listed["data"] if each["id"] not in (self.model, "reranker")
-        )
-
-        def send() -> str:
-            for path, body in (
-                ("/v1/search", {"query": secret}),
-                ("/v1/rerank", {"query": secret, "documents": [secret]}),
-                ("/v1/embeddings", {"model": embedder, "input": secret}),
-                ("/api/embed", {"model": embedder, "input": secret}),
-            ):
-                url = f"{device.url}{path}"
-                httpx.post(url, headers=device.headers, json=body, timeout=300).raise_for_status()
-            return ""
-
-        self.wire.request("no answers", NEVER, send)
+        """What is searched, counted, opened and taken along is nobody's business."""
+        for what, send in Unasked(self.wire.device, self.model, self.secret()).each():
+            self.wire.request(what, NEVER, send)
 
     def both(self, rung: str) -> None:
         """A question of which documents answer a part."""
@@ -409,6 +380,7 @@ class Routes:
         device, request = self.wire.device, self.wire.request
         open_, private = _params(rung), _params(NEVER)
         with Page.opened(device) as page:
+            request("page, not kept", rung, lambda: page.ask([user(self.public())], open_))
             request("page, private", NEVER, lambda: page.say(self.secret(), private))
             request("page, own", rung, lambda: page.say(self.own(), open_))
             before = page.answer
