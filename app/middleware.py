@@ -8,6 +8,7 @@ import logging
 import re
 import time
 import uuid
+from collections import Counter
 from contextlib import suppress
 from urllib.parse import urlsplit
 
@@ -18,7 +19,7 @@ from app.api.errors import error_response
 from app.api_keys import KEY, ApiKey, Credential, May
 from app.auth import given_key, needs_key
 from app.container import AppState
-from app.generation.admission import MOST_CALLS, refusal
+from app.generation.admission import CALLS_FOR_ONE, MOST_CALLS, refusal
 from app.owners import act_as
 from app.problems import Problem, problem, reported
 from dragon.errors import AuthenticationError
@@ -113,19 +114,20 @@ class AccessControl:
         self._app = app
         self._hosts = _LOCAL_HOSTS | {host.lower()}
         self._any_address = host in _WILDCARDS
-        self._asking = 0  # calls for answers, including waiting ones
+        self._asking = Counter[str]()  # calls for answers, including waiting ones, by household
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket") and (refusal := self._refusal(scope)):
             return await error_response(scope, refusal)(scope, receive, send)
         answers = scope["type"] == "http" and scope["path"] in _ANSWERS
-        self._asking += answers
+        household = HOUSEHOLD.get().name
+        self._asking[household] += answers
         try:
             if (key := scope.get(KEY)) is None:
                 return await self._app(scope, receive, send)
             return await self._while_valid(key, scope, receive, send)
         finally:
-            self._asking -= answers
+            self._asking[household] -= answers
 
     async def _while_valid(self, key: ApiKey, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request of a named key until the key is revoked."""
@@ -171,7 +173,8 @@ class AccessControl:
         CALLER.set(host)
         act_as(credential.owner)
         scope[KEY] = credential.key
-        if scope["path"] in _ANSWERS and self._asking >= MOST_CALLS:
+        crowded = self._asking.total() >= MOST_CALLS or self._asking[by] >= CALLS_FOR_ONE
+        if scope["path"] in _ANSWERS and crowded:
             return problem(refusal())  # before its body is read
         if keyed or scope.get("method") in _SAFE_METHODS:
             return None

@@ -6,7 +6,9 @@ Covers `app.container` and `app.main`.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+from collections.abc import AsyncIterator, Awaitable
 
 import httpx
 import pytest
@@ -153,6 +155,35 @@ async def test_calls_beyond_what_could_wait_are_refused_at_once(
     replies = await asyncio.gather(*calls)
     assert sorted(reply.status_code for reply in replies) == [200, 200, 503, 503, 503]
     assert (await client.post("/v1/chat/completions", json=ASK)).status_code == 200
+
+
+async def test_calls_of_one_key_take_no_others_place(
+    client: httpx.AsyncClient,
+    state: AppState,
+    generation: FakeGeneration,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However slowly it sends their bodies."""
+    monkeypatch.setattr(middleware, "CALLS_FOR_ONE", 2)
+    held = asyncio.Event()
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b"{"
+        await held.wait()
+        yield json.dumps(ASK).encode()[1:]
+
+    def post() -> Awaitable[httpx.Response]:
+        kind = {"Content-Type": "application/json"}
+        return client.post("/v1/chat/completions", content=body(), headers=kind)
+
+    slow = {asyncio.ensure_future(post()) for _ in "ab"}
+    await asyncio.sleep(0)
+    refused = await client.post("/v1/chat/completions", json=ASK)
+    cookie = {"Cookie": f"dragon_session={state.auth.sessions.begin()}", "Authorization": ""}
+    page = await client.post("/v1/chat/completions", json=ASK, headers=cookie)
+    held.set()
+    assert (refused.status_code, page.status_code) == (503, 200)
+    assert [each.status_code for each in await asyncio.gather(*slow)] == [200, 200]
 
 
 PREFLIGHT = {
