@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 from tests.browser.conftest import Scripted, signed_in
 from tests.browser.test_budget import PARAGRAPH
 
-FEW, MANY = 100, 5000
+FEW, MANY = 500, 5000
 WORDS = 2000
 _CATEGORIES = ["devtools.timeline", "disabled-by-default-devtools.timeline", "toplevel"]
 _DEVTOOLS = "blink.mojom.DevToolsS"
@@ -100,6 +100,28 @@ def traced(browser: Browser, page: Page, works: list[Work]) -> Iterator[None]:
     works.append(Work.of(json.loads(browser.stop_tracing())["traceEvents"]))
 
 
+def test_the_list_grows_as_it_is_scrolled_and_is_searched_as_a_whole(
+    page: Page, scripted: Scripted
+) -> None:
+    page.route("**/v1/files", listing(300))
+    chat = signed_in(page, scripted.url)
+    panel = chat.open_panel("documents")
+    page.get_by_test_id("sort-documents").select_option("size")
+    last = panel.get_by_test_id("document").filter(has_text="Report 0006 ")
+    expect(last).to_have_count(0)
+    page.get_by_test_id("find-document").fill("0006")
+    expect(chat.documents).to_have_count(1)
+    expect(last).to_be_visible()
+    page.get_by_test_id("find-document").fill("")
+    expect(chat.documents).not_to_have_count(1)
+    while not last.count():
+        panel.evaluate("(list) => list.scrollBy(0, 2000)")
+    expect(chat.documents).to_have_count(300)
+    page.get_by_test_id("select").click()
+    page.get_by_test_id("select-all").click()
+    expect(page.get_by_role("group", name="Select")).to_contain_text("300 selected")
+
+
 def test_it_takes_no_more_work_than_a_short_list(
     page: Page, browser: Browser, scripted: Scripted
 ) -> None:
@@ -110,7 +132,7 @@ def test_it_takes_no_more_work_than_a_short_list(
         page.route("**/v1/files", listing(count))
         chat = signed_in(page, scripted.url)
         panel = chat.open_panel("documents")
-        expect(chat.documents).to_have_count(count)
+        expect(page.locator("#panel-count")).to_have_text(str(count))
         with traced(browser, page, found["scrolling"]):
             panel.evaluate(_SCROLLED)
         with traced(browser, page, found["answering"]):

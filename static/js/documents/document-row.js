@@ -52,10 +52,11 @@ export class DocumentRow {
     this.bytes = bytes;
     this.actions = actions;
     this.#progress.setAttribute("aria-label", t("documents.progress", { name }));
-    this.check = el("input", { type: "checkbox", class: "document-check", "aria-label": t("select.one", { name }) });
+    this.check = el("input", { type: "checkbox", class: "document-check", hidden: true, "aria-label": t("select.one", { name }) });
     this.element = el(
       "li",
       { class: "document", "data-testid": "document", "data-status": "sending" },
+      this.check,
       icon("icon-document", "icon document-icon"),
       el("div", { class: "document-text" }, el("p", { class: "document-name", title: name }, name), this.#detail, this.#progress),
       this.#tools,

@@ -18,8 +18,8 @@ import { t } from "../core/strings.js";
 const SENDERS = 2;
 /** Characters of a project's name. */
 const LONGEST_NAME = 64;
-/** Rows in one list: the browser looks at each list in every frame, whether it is seen. */
-const TOGETHER = 20;
+/** Rows that are added as the end of the list comes near: browsers search all of a page for fields whenever one is focused. */
+const MORE = 50;
 
 export class Documents {
   /** The newest first. @type {DocumentRow[]} */
@@ -28,6 +28,10 @@ export class Documents {
   #queue = [];
   #sending = 0;
   #list = byId("documents");
+  /** What is to be added at the end of the list. @type {{section: HTMLElement, list: HTMLElement, element: HTMLElement}[]} */
+  #coming = [];
+  #end = el("div");
+  #near = new IntersectionObserver((entries) => entries.some(({ isIntersecting }) => isIntersecting) && this.#grow(MORE), { root: byId("panel-documents"), rootMargin: "1000px" });
   #input = /** @type {HTMLInputElement} */ (byId("upload"));
   #collection = /** @type {HTMLSelectElement} */ (byId("collection"));
   #error = byId("documents-error");
@@ -243,7 +247,7 @@ export class Documents {
     for (const row of rows) this.#drop(row);
     this.#error.hidden = true;
     this.#changed();
-    const next = this.#rows[index] ?? this.#rows[index - 1];
+    const next = [this.#rows[index], this.#rows[index - 1]].find((row) => row?.element.isConnected);
     if (next) next.focus();
     else byId("upload-button").focus();
   }
@@ -278,34 +282,39 @@ export class Documents {
     });
   }
 
-  /** By project; what could not be read is not among what is stored. */
+  /** By project; what could not be read comes first. */
   #draw() {
     const focused = document.activeElement;
     const rows = this.#filters.of(this.#rows);
     const names = [...new Set(rows.map(({ collection }) => collection))].sort();
-    const groups = names.map((name) => /** @type {const} */ ([
-      name || t(names.length > 1 ? "documents.uncollected" : "documents.here"),
-      rows.filter((row) => row.collection === name && !row.is("error")),
-    ]));
-    groups.push([t("documents.failed"), rows.filter((row) => row.is("error"))]);
-    this.#list.replaceChildren(
-      ...groups.filter(([, shown]) => shown.length).map(([label, shown]) =>
-        el("section", { "aria-label": label }, el("h3", { class: "group" }, label, el("span", { class: "number" }, String(shown.length))), ...lists(shown))),
-    );
+    const groups = /** @type {[string, DocumentRow[]][]} */ ([
+      [t("documents.failed"), rows.filter((row) => row.is("error"))],
+      ...names.map((name) => [
+        name || t(names.length > 1 ? "documents.uncollected" : "documents.here"),
+        rows.filter((row) => row.collection === name && !row.is("error")),
+      ]),
+    ]);
+    const shown = this.#list.querySelectorAll(".document").length;
+    this.#list.replaceChildren(this.#end);
+    this.#coming = groups.flatMap(([label, found]) => {
+      const list = el("ul");
+      const section = el("section", { "aria-label": label }, el("h3", { class: "group" }, label, el("span", { class: "number" }, String(found.length))), list);
+      return found.map(({ element }) => ({ section, list, element }));
+    });
+    this.#grow(Math.max(shown, MORE));
     this.#selection.draw(rows);
     if (!rows.length) this.#list.append(el("p", { class: "empty" }, t(this.#rows.length ? "documents.none" : "documents.empty")));
     if (focused instanceof HTMLElement && focused !== document.activeElement && focused.isConnected) focused.focus();
   }
-}
 
-/** Rows in lists so long that those out of sight can be left out together. @param {DocumentRow[]} rows */
-function lists(rows) {
-  const found = [];
-  for (let at = 0; at < rows.length; at += TOGETHER) {
-    const some = rows.slice(at, at + TOGETHER);
-    const list = el("ul", {}, ...some.map(({ element }) => element));
-    list.style.setProperty("--rows", String(some.length));
-    found.push(list);
+  /** @param {number} count Rows. */
+  #grow(count) {
+    for (const { section, list, element } of this.#coming.splice(0, count)) {
+      if (!section.isConnected) this.#end.before(section);
+      list.append(element);
+    }
+    // The end may be in sight still, which is told anew.
+    this.#near.disconnect();
+    if (this.#coming.length) this.#near.observe(this.#end);
   }
-  return found;
 }

@@ -22,13 +22,9 @@ export class Selection {
     this.#rows = rows;
     if (rows.length < 2) this.#on = false;
     this.element.hidden = rows.length < 2;
-    for (const { check, element } of rows) {
-      // Thousands of boxes that nobody sees would slow each keystroke elsewhere.
-      if (this.#on && !check.parentElement) element.prepend(check);
-      if (!this.#on) {
-        check.remove();
-        check.checked = false;
-      }
+    for (const { check } of rows) {
+      check.hidden = !this.#on;
+      check.checked &&= this.#on;
       check.onchange = () => this.draw();
     }
     const chosen = rows.filter(({ check }) => check.checked);
