@@ -5,7 +5,7 @@ import { openPreview } from "../documents/preview.js";
 import { cite, uncite } from "./citations.js";
 import { announce, el, icon } from "../core/dom.js";
 import { leftFor } from "../inspector/ledger.js";
-import { branchSwitch, button, menuButton, redraw, tool } from "../core/controls.js";
+import { branchSwitch, button, menuButton, nameTables, redraw, tool } from "../core/controls.js";
 import { locale, localized, looksEnglish, phrased, t } from "../core/strings.js";
 import { SourcesView } from "./sources.js";
 import { said, Thoughts } from "./thoughts.js";
@@ -220,6 +220,7 @@ export class AnswerView {
       for (const seam of /** @type {NodeListOf<HTMLElement>} */ (element.querySelectorAll(".seam"))) {
         seam.textContent = t(seam.dataset.joint === "true" ? "answer.joined" : "answer.alone");
       }
+      nameTables(element);
       for (const phrase of /** @type {NodeListOf<HTMLElement>} */ (element.querySelectorAll(".phrase"))) {
         phrase.textContent = t(`phrase.${phrase.dataset.phrase}`);
       }

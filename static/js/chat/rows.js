@@ -1,5 +1,6 @@
 /** Rows that an answer quotes of a table, shown as one: sorted by a column, and copied with tabs. */
 
+import { framed } from "../core/controls.js";
 import { el } from "../core/dom.js";
 
 /** @typedef {import("../core/types.js").Source} Source */
@@ -35,7 +36,7 @@ export function tabulate(body, sources) {
     const rows = queries.get(text) ? rowsOf(text.slice(0, text.length - note.length)) : [];
     if (!rows.length) continue;
     block.hidden = true;
-    block.after(el("div", { class: "rows", "data-testid": "rows" }, el("div", { class: "table" }, tableOf(rows)), note.trim().slice(1, -1), ...marks));
+    block.after(el("div", { class: "rows", "data-testid": "rows" }, framed(tableOf(rows)), note.trim().slice(1, -1), ...marks));
   }
 }
 

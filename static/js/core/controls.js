@@ -23,6 +23,14 @@ export const button = (label, testid, act) => pressable({ class: "button small",
 export const tool = (symbol, label, testid, act) =>
   pressable({ class: "icon-button small", title: label, "aria-label": label, "data-testid": testid }, act, icon(symbol));
 
+/** A table in a frame that keys scroll, too. @param {HTMLTableElement} table @param {string} [testid] */
+export const framed = (table, testid) => el("div", { class: "table", tabindex: 0, role: "region", "aria-label": t("answer.table"), "data-testid": testid }, table);
+
+/** Names the tables in the device's HTML. @param {HTMLElement} element */
+export function nameTables(element) {
+  for (const table of element.querySelectorAll(".table")) table.setAttribute("aria-label", t("answer.table"));
+}
+
 /** @param {number} at @param {number} of @param {(step: number) => void} act */
 export function branchSwitch(at, of, act) {
   const back = tool("icon-back", t("branch.back"), "branch-back", () => act(-1));

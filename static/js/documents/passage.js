@@ -1,5 +1,6 @@
 /** A part of a document's text with a passage marked: as the device's HTML, as rows of a table, or as it is. */
 
+import { framed, nameTables } from "../core/controls.js";
 import { el, textsOf } from "../core/dom.js";
 
 /** @typedef {{text: string, html: string | null, start: number, end: number, length: number}} Part Of the whole text, in characters. */
@@ -36,6 +37,7 @@ export function drawn(part, from, to, around = false) {
 function withMarks(html) {
   const view = el("div", { class: "view markdown" });
   view.innerHTML = html;
+  nameTables(view);
   let inside = false;
   for (const node of textsOf(view)) {
     const pieces = node.data.split(/([\ue002\ue003])/).flatMap((piece) => {
@@ -72,10 +74,10 @@ function gridOf(lines) {
   const first = rows[0]?.cells[0]?.[0];
   if (first === undefined || rows.some(({ cells }) => cells[0]?.[0] !== first)) return null;
   const columns = [...new Set(rows.flatMap(({ cells }) => cells.map(([name]) => name)))];
-  return el("div", { class: "table", "data-testid": "grid" }, el("table", {},
+  return framed(el("table", {},
     el("thead", {}, el("tr", {}, ...columns.map((name) => el("th", { scope: "col" }, name)))),
     el("tbody", {}, ...rows.map(({ cells, marked }) => {
       const values = new Map(cells);
       return el("tr", {}, ...columns.map((name) => el("td", {}, marked ? el("mark", {}, values.get(name) ?? "") : values.get(name) ?? "")));
-    }))));
+    }))), "grid");
 }
