@@ -56,6 +56,9 @@ def test_headings_and_labels_are_quoted(signed: Page) -> None:
     assert made(signed, paragraphs) == ["Hot water", "Holiday mode", "Service"]
     labels = "Miete: 410 Euro\nHausmeister: Herr Abel\nKaution: 800 Euro\n"
     assert made(signed, labels, english=False) == ["Miete", "Hausmeister", "Kaution"]
+    # What is asked already is not asked by its heading, too.
+    lease = "# Lease\n\n## Rent\n\nThe rent is 840 euros.\n\n## Pets\n\nOne dog.\n"
+    assert made(signed, lease) == ["What is the rent?", "Pets"]
     letters = "From: Anna\nTo: Ben\nAnna: Hello.\nBen: Hi.\nAnna: Bye.\n"
     assert made(signed, letters) == ["Ben"]
     assert made(signed, "A TALE\n\nBY NOBODY\n\nLONDON\n\nHe said: It rains.\n") == []

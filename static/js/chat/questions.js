@@ -5,7 +5,8 @@
 
 import { cellsOf } from "../documents/passage.js";
 
-/** @typedef {{key: string, values: Record<string, string>} | string} Question A text of the page with its blanks filled, or English. */
+/** @typedef {{key: string, values: Record<string, string>}} Filled A text of the page with its blanks filled. */
+/** @typedef {Filled | string} Question The latter in English. */
 
 /** Words of a heading or a label, and its characters. */
 const WORDS = 5, LONGEST = 40;
@@ -60,7 +61,8 @@ export function questionsOf(text, english) {
   const rows = lines.map(cellsOf).filter((cells) => cells.length);
   if (rows.length > 1 && 2 * rows.length > lines.filter(Boolean).length) return cells(rows);
   const asked = english ? sentences(lines) : [];
-  const named = [...labels(lines), ...headings(lines)];
+  const said = asked.join(" ").toLowerCase();
+  const named = [...labels(lines), ...headings(lines)].filter(({ values: { heading } }) => !said.includes(heading.toLowerCase()));
   // One of each in turn: three alike are dull.
   const mixed = Array.from({ length: Math.max(asked.length, named.length) }, (_, at) => [asked[at], named[at]]).flat();
   return mixed.filter((each) => each !== undefined);
@@ -78,7 +80,7 @@ function sentences(lines) {
   return [...new Set(found)];
 }
 
-/** @param {string[]} lines @returns {Question[]} */
+/** @param {string[]} lines @returns {Filled[]} */
 function headings(lines) {
   const begun = lines.filter((line, at) => !lines[at - 1] && BEGUN.test(line)).length;
   const usual = begun > 2 && 2 * begun > lines.filter((line, at) => line && !lines[at - 1]).length;
@@ -96,7 +98,7 @@ function headings(lines) {
  * Those that stand once, close to others: what comes again speaks in a dialogue, and what stands alone is of a sentence.
  *
  * @param {string[]} lines
- * @returns {Question[]}
+ * @returns {Filled[]}
  */
 function labels(lines) {
   const at = lines.map((line) => LABELLED.exec(line)?.[1] ?? "");
