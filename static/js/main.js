@@ -120,6 +120,7 @@ const projects = new Projects({
     list.load();
     openConversation(null);
   },
+  onLoaded: offerProjects,
   onDelete: (name) => documents.deleteCollection(name),
   quotes: () => settings.quotes,
 });
@@ -171,7 +172,7 @@ function changed() {
   list.setCurrent(conversation?.id ?? null);
   const project = activeProject();
   scope.setProject(project);
-  documents.setProject(project, projects.all.map(({ name }) => name));
+  offerProjects();
   byId("title").textContent = [project, conversation?.title ?? t("sidebar.new")].filter(Boolean).join(" · ");
   document.title = conversation ? `${conversation.title} · DRAGON` : "DRAGON";
   drawPrivacy();
@@ -179,6 +180,11 @@ function changed() {
   drawPanels();
   // The socket tells of changes of state only; this brings the round trip up to date.
   if (!busy) loadStatus();
+}
+
+/** New documents may go into any. */
+function offerProjects() {
+  documents.setProject(activeProject(), projects.all.map(({ name }) => name));
 }
 
 /** The project of what is open, or of a question that would begin a conversation; empty: none. */

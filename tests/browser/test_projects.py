@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.browser.page import ChatPage
 
@@ -71,3 +71,19 @@ def test_conversations_are_pinned_and_archived(chat: ChatPage) -> None:
     expect(page.get_by_test_id("conversations")).to_contain_text("Nothing is archived.")
     page.get_by_test_id("archived").click()
     expect(titles.nth(1)).to_have_text("Second of them?")
+
+
+def test_projects_that_are_listed_last_are_offered_to_new_documents(chat: ChatPage) -> None:
+    page = chat.page
+    held: list[Route] = []
+    page.route("**/api/projects", lambda route: held.append(route))
+    page.reload()
+    chat.wait_peer("connected")
+    chat.open_panel("documents")
+    expect(page.get_by_test_id("collection")).to_be_hidden()
+    while not held:
+        page.wait_for_timeout(50)
+    for route in held:
+        route.fulfill(json={"data": [{"name": "House", "instruction": "", "files": 0}]})
+    options = page.get_by_test_id("collection").locator("option")
+    expect(options).to_have_text(["No project", "House"])

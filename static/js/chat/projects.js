@@ -22,11 +22,13 @@ export class Projects {
   /**
    * @param {object} handlers
    * @param {() => void} handlers.onChoose
+   * @param {() => void} handlers.onLoaded
    * @param {(name: string) => Promise<boolean>} handlers.onDelete Deletes its documents, if that is what is wanted.
    * @param {() => boolean} handlers.quotes Whether the model follows no instruction.
    */
-  constructor({ onChoose, onDelete, quotes }) {
+  constructor({ onChoose, onLoaded, onDelete, quotes }) {
     this.onChoose = onChoose;
+    this.onLoaded = onLoaded;
     this.onDelete = onDelete;
     this.quotes = quotes;
     byId("new-project").addEventListener("click", () => this.#edit());
@@ -45,6 +47,7 @@ export class Projects {
     }
     if (!this.all.some(({ name }) => name === this.current)) this.choose("");
     this.#draw();
+    this.onLoaded();
   }
 
   /** @param {string} name */
