@@ -164,11 +164,6 @@ class RunJob(Protocol):
     def __call__(self, function: Callable[[], T], /) -> Awaitable[T]: ...
 
 
-async def in_thread(function: Callable[[], T]) -> T:
-    """Runs jobs on a worker thread where there is no engine."""
-    return await asyncio.to_thread(function)
-
-
 class Turns:
     """Turns, one at a time: of those who wait the one of the highest rank is next."""
 

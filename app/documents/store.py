@@ -17,7 +17,7 @@ from app.documents.erasure import DerivedStore, Erasure, Expiry, blank_passages
 from app.documents.folders.folders import Folders
 from app.documents.folders.keeping import CANCELLED, Keeping
 from app.documents.hits import EVERYTHING, Scope
-from app.documents.index import DocumentIndex, Embedding, RunJob, in_thread
+from app.documents.index import DocumentIndex, Embedding, RunJob
 from app.documents.ingestion import Ingestion
 from app.documents.progress import Progress, final
 from app.documents.redaction import Redaction
@@ -59,8 +59,8 @@ class DocumentStore:
         kv: DerivedStore,
         judge: TextJudge,
         *,
-        run_urgent: RunJob = in_thread,
-        run_idle: RunJob = in_thread,
+        run_urgent: RunJob = asyncio.to_thread,
+        run_idle: RunJob = asyncio.to_thread,
     ) -> None:
         self._files = data_dir / "files"
         self._incoming = data_dir / "incoming"

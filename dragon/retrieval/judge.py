@@ -28,8 +28,8 @@ from torch.nn import functional
 
 from dragon.errors import ConfigurationError
 from dragon.models import EMBEDDED_JUDGE
-from dragon.retrieval import bert
-from dragon.retrieval.embedder import packaged_directory
+from dragon.retrieval.embedder import WEIGHTS as PACKAGED_WEIGHTS
+from dragon.retrieval.embedder import Bert, packaged_directory, read_weights
 
 WEIGHTS = ("judge-1.safetensors", "judge-2.safetensors")
 NOTES = "judge.json"
@@ -150,7 +150,7 @@ class JudgeNetwork(nn.Module):
     token's state.
     """
 
-    def __init__(self, encoder: bert.Bert | nn.Module, width: int) -> None:
+    def __init__(self, encoder: Bert | nn.Module, width: int) -> None:
         super().__init__()
         self.encoder = encoder
         self.mix = nn.Linear(4 * width, width)
@@ -221,7 +221,7 @@ class Judge:
                 f"RERANKER: {directory} has no whole judge: {error}. {again}"
             ) from error
         packaged = packaged_directory()
-        with (packaged / bert.WEIGHTS).open("rb") as file:
+        with (packaged / PACKAGED_WEIGHTS).open("rb") as file:
             embedder = hashlib.file_digest(file, "sha256").hexdigest()
         if notes["embedder"] != embedder:
             raise ConfigurationError(f"RERANKER: {directory} is for another embedder. {again}")
@@ -256,14 +256,14 @@ class Judge:
 def _network(learnt: Mapping[str, Tensor]) -> JudgeNetwork:
     """The network with these weights over the packaged embedder's embeddings."""
     directory = packaged_directory()
-    packaged = bert.read_weights(directory)
+    packaged = read_weights(directory)
     embeddings = {n: each for n, each in packaged.items() if n.startswith("embeddings.")}
     floats = {name: weight.float() for name, weight in learnt.items()}
     layers = {
         n.removeprefix(_ENCODER): each for n, each in floats.items() if n.startswith(_ENCODER)
     }
     try:
-        encoder = bert.Bert(directory, embeddings | layers)
+        encoder = Bert(directory, embeddings | layers)
         network = JudgeNetwork(encoder, encoder.width)
         network.load_state_dict({n: e for n, e in floats.items() if not n.startswith(_ENCODER)})
     except (KeyError, RuntimeError) as error:

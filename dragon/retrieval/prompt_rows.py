@@ -12,10 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
-from typing import Protocol, TypeVar
-
-import numpy as np
-import numpy.typing as npt
+from typing import TypeVar
 
 from dragon.inference.rows import Begins, Quote, Row
 from dragon.inference.tokenizer import Tokenizer
@@ -72,25 +69,6 @@ NOTHING_FOUND = (
 H = TypeVar("H", bound=Hit)
 
 
-class RetrievedText(Protocol):
-    """A text of a document, its relevance in nats and its embedding float32 [dim], if known."""
-
-    @property
-    def document(self) -> str: ...
-
-    @property
-    def text(self) -> str: ...
-
-    @property
-    def relevance(self) -> float: ...
-
-    @property
-    def vector(self) -> npt.NDArray[np.float32] | None: ...
-
-
-P = TypeVar("P", bound=RetrievedText)
-
-
 def document_row(
     tokenizer: Tokenizer,
     text: str,
@@ -123,13 +101,13 @@ def quotes_of(tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[Quote, ...]:
 
 def document_rows(
     tokenizer: Tokenizer,
-    passages: Sequence[P],
+    passages: Sequence[H],
     room: int,
     *,
     raw: bool,
     quotes: bool,
     begins: Begins = Begins.TURNS,
-) -> tuple[list[Row], list[P]]:
+) -> tuple[list[Row], list[H]]:
     """A row for each passage of at most `room` tokens, and those; the bare row if none fits."""
     rows, kept = [], []
     for passage in passages:

@@ -100,7 +100,7 @@ _AMOUNT = re.compile(rf"\b({'|'.join(_RELATIONS)})\s+([€£$]?\s?\d[\d,]*(?:\.\
 _LISTED = re.compile(
     r"\A\W*(?:which|what|who|list|show|name|compare|(?:is|are) there)\b", re.IGNORECASE
 )
-_ALIKE = 5  # letters
+_ALIKE, _APART = 5, 3  # letters that two words begin with, at least, and end with, at most
 
 
 def sums_up(question: str) -> bool:
@@ -320,11 +320,5 @@ def _parts(name: str) -> list[str]:
 
 def _alike(word: str, other: str) -> bool:
     """Whether two words have one stem: "supplies" and "supplier", too."""
-    if stem(word) == stem(other):
-        return True
-    shared = 0
-    for one, two in zip(word, other, strict=False):
-        if one != two:
-            break
-        shared += 1
-    return shared >= _ALIKE and max(len(word), len(other)) - shared <= 3
+    begun = max(_ALIKE, max(len(word), len(other)) - _APART)
+    return stem(word) == stem(other) or word[:begun] == other[:begun]

@@ -1,7 +1,4 @@
-"""The packaged model gives what sentence-transformers gives, bit for bit, without its import.
-
-Covers `dragon.retrieval.bert`.
-"""
+"""The packaged model gives what sentence-transformers gives, bit for bit, without its import."""
 
 from __future__ import annotations
 
@@ -15,8 +12,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from transformers import BertModel
 
-from dragon.retrieval.bert import Bert, read_weights
-from dragon.retrieval.embedder import Embedder, packaged_directory
+from dragon.retrieval.embedder import Bert, Embedder, packaged_directory, read_weights
 from tests.samples import embedder
 
 _WORDS = "rain key lock under the Flowerpot Assam tea naïve 東京 running, well; (x) 3.14 étude"
