@@ -112,7 +112,6 @@ def _answers(
     from app.documents.readers.common import NESTED, PAGE_BREAK, UnreadableError
     from app.documents.readers.ocr import installed
     from app.documents.readers.read import read
-    from app.documents.readers.sniff import FileKind
     from dragon.localizable import localizable
     from dragon.retrieval import chunking
 
@@ -128,11 +127,10 @@ def _answers(
                 lambda page, of: print(json.dumps({"page": page, "of": of}), flush=True)
             )
             confine(*((ocr.program, ocr.folders) if ocr else ()))
-            reading = read(content, name, ocr)
+            kind, reading = read(content, name, ocr)
             del content
             opened.write(PAGE_BREAK.join(reading.pages))
             opened.flush()
-        kind = FileKind(reading.kind)
         length = len(PAGE_BREAK) * (len(reading.pages) - 1) + sum(map(len, reading.pages))
         found = chunking.each_sentence(reading.pages, alone=kind.tabular)
         size = _SENTENCES

@@ -12,7 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
-from typing import TypeVar
+from typing import Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from dragon.inference.rows import Begins, Quote, Row
 from dragon.inference.tokenizer import Tokenizer
@@ -69,6 +72,25 @@ NOTHING_FOUND = (
 H = TypeVar("H", bound=Hit)
 
 
+class RetrievedText(Protocol):
+    """A text of a document, its relevance in nats and its embedding float32 [dim], if known."""
+
+    @property
+    def document(self) -> str: ...
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def relevance(self) -> float: ...
+
+    @property
+    def vector(self) -> npt.NDArray[np.float32] | None: ...
+
+
+P = TypeVar("P", bound=RetrievedText)
+
+
 def document_row(
     tokenizer: Tokenizer,
     text: str,
@@ -101,13 +123,13 @@ def quotes_of(tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[Quote, ...]:
 
 def document_rows(
     tokenizer: Tokenizer,
-    passages: Sequence[H],
+    passages: Sequence[P],
     room: int,
     *,
     raw: bool,
     quotes: bool,
     begins: Begins = Begins.TURNS,
-) -> tuple[list[Row], list[H]]:
+) -> tuple[list[Row], list[P]]:
     """A row for each passage of at most `room` tokens, and those; the bare row if none fits."""
     rows, kept = [], []
     for passage in passages:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import codecs
 import re
 import unicodedata
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from annotated_types import MaxLen
@@ -47,7 +48,18 @@ class Properties:
     tags: Annotated[tuple[_Said, ...], MaxLen(MOST_TAGS)] = ()
 
 
-NOTHING = Properties()
+@dataclass(frozen=True)
+class FileText:
+    """The text of each page of a file, and what the file says of itself.
+
+    `note` says what could not be read, or not for certain; `confidence`, in percent, is that of
+    pages recognised in a picture, by their number from 1.
+    """
+
+    pages: list[str]
+    note: Localizable | None = None
+    properties: Properties = Properties()
+    confidence: Mapping[int, int] = field(default_factory=dict)
 
 
 class UnreadableError(Exception):

@@ -22,7 +22,7 @@ from app.documents.readers.common import (
     MOST_TAGS,
     NESTED,
     NO_TEXT,
-    NOTHING,
+    FileText,
     Properties,
     UnreadableError,
     damaged,
@@ -32,7 +32,7 @@ from app.documents.readers.common import (
     unreadable,
 )
 from app.documents.readers.grid import Cell, table_lines
-from dragon.localizable import Localizable, localizable
+from dragon.localizable import localizable
 
 _CONTAINER = "META-INF/container.xml"
 _ENCRYPTION = "META-INF/encryption.xml"
@@ -153,7 +153,7 @@ def _cell(cell: Any, row: Any) -> Cell:
     return Cell("".join(_pieces(cell)), _span(cell, "rowspan"), _span(cell, "colspan"), heads)
 
 
-def epub_chapters(archive: Archive) -> tuple[list[str], Localizable | None]:
+def epub_text(archive: Archive) -> FileText:
     """The text of each chapter that has any, title and author first; a note of those missing."""
     root = archive.xml(_CONTAINER).find(".//{*}rootfile")
     rootfile = "" if root is None else root.get("full-path", "")
@@ -185,7 +185,7 @@ def epub_chapters(archive: Archive) -> tuple[list[str], Localizable | None]:
         chapters[0] = f"{title}{f', by {author}' if author else ''}.\n\n{chapters[0]}"
     lacks = "{missing} of {count} chapters are missing in the file."
     note = localizable("file.note.chapters", lacks, missing=len(missing), count=len(names))
-    return chapters, note if missing else None
+    return FileText(chapters, note if missing else None)
 
 
 # Markdown.
@@ -213,13 +213,13 @@ def without_front_matter(text: str) -> tuple[str, Properties]:
     """The text behind YAML front matter, under its title as a heading; and what that says."""
     found = _FRONT.match(text)
     if found is None:
-        return text, NOTHING
+        return text, Properties()
     try:
         said = yaml.safe_load(found[1])
     except (yaml.YAMLError, ValueError):
-        return text, NOTHING
+        return text, Properties()
     if not isinstance(said, dict):
-        return text, NOTHING
+        return text, Properties()
     properties, body = _properties(said), text[found.end() :].lstrip("\n")
     if properties.title and not _TITLE.match(body):
         body = f"# {properties.title}\n\n{body}"

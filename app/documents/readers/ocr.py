@@ -20,16 +20,22 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from app.documents.readers.common import UnreadableError, damaged, unreadable
+from app.documents.readers.common import (
+    NO_TEXT,
+    FileText,
+    UnreadableError,
+    damaged,
+    unreadable,
+)
 from app.documents.readers.paragraphs import unwrapped
-from dragon.localizable import localizable
+from dragon.localizable import Localizable, joined, localizable
 
 NEEDED = localizable(
     "file.ocr.needed",
     "Reading that takes text recognition (OCR): install Tesseract on this machine "
     "(`apt install tesseract-ocr`, `brew install tesseract`), then retry.",
 )
-UNCERTAIN = 90  # percent; clean print has 94 to 97, and at 86 words are wrong
+_UNCERTAIN = 90  # percent; clean print has 94 to 97, and at 86 words are wrong
 DPI = 300
 MOST_PIXELS = 25_000_000  # of a page: A4 at 300 dots an inch has 9 million
 
@@ -51,6 +57,16 @@ _TOO_MANY = localizable(
     "file.image.pages", "The image has more than {count} pages. Split it.", count=_MOST_PAGES
 )
 _PR_SET_PDEATHSIG = 1
+_MOST_NAMED = 10
+_PICTURES = localizable(
+    "file.pictures",
+    "The file has no text in it but pictures, as when it was scanned. {needed}",
+    needed=NEEDED,
+)
+_FAILED = localizable(
+    "file.ocr.failed",
+    "Text recognition (OCR) failed on the file, or took too long. Scan it anew, or split it.",
+)
 
 
 @dataclass(frozen=True)
@@ -151,12 +167,51 @@ def _certainty(words: Sequence[dict[str, str]]) -> float:
     return weighted / max(1, sum(len(word["text"]) for word in words))
 
 
-def image_pages(data: bytes, kind: str, ocr: Tesseract | None) -> list[Recognised | None]:
-    """The pages of an image, None for what was not read. Raises UnreadableError."""
+def looked_at(
+    pages: Sequence[Recognised | str | None], ocr: Tesseract | None, stamped: int = 0
+) -> FileText:
+    """The text of pages that may be pictures: None for one not read, `stamped` more besides."""
+    texts = [page.text if isinstance(page, Recognised) else page or "" for page in pages]
+    confidence = {
+        n: page.confidence
+        for n, page in enumerate(pages, 1)
+        if isinstance(page, Recognised) and page.text
+    }
+    unread = stamped + sum(page is None for page in pages)
+    if not any(text.strip() for text in texts):
+        raise UnreadableError((_FAILED if ocr else _PICTURES) if unread else NO_TEXT)
+    notes = []
+    if unread and ocr:
+        failed = (
+            "{unread} of {count} pages were not read: text recognition (OCR) failed on them, or "
+            "took too long."
+        )
+        notes.append(localizable("file.note.left_out", failed, unread=unread, count=len(pages)))
+    elif unread:
+        scanned = "{unread} of {count} pages have no text, as when they were scanned. {needed}"
+        blanks = localizable(
+            "file.note.scanned", scanned, unread=unread, count=len(pages), needed=NEEDED
+        )
+        notes.append(blanks)
+    unsure = [
+        localizable("file.note.page", "page {page} ({confidence} %)", page=n, confidence=percent)
+        for n, percent in confidence.items()
+        if percent < _UNCERTAIN
+    ]
+    if unsure:
+        more = [Localizable("...")] if len(unsure) > _MOST_NAMED else []
+        listed = joined([*unsure[:_MOST_NAMED], *more], ", ")
+        uncertain = "Text recognition (OCR) was uncertain: {pages}"
+        notes.append(localizable("file.note.uncertain", uncertain, pages=listed))
+    return FileText(texts, joined(notes, " ") if notes else None, confidence=confidence)
+
+
+def image_text(data: bytes, kind: str, ocr: Tesseract | None) -> FileText:
+    """What stands on the pages of an image. Raises UnreadableError."""
     from PIL import Image, ImageSequence
 
     if ocr is None:
-        return [None]
+        return looked_at([None], ocr)
     try:
         opened = Image.open(io.BytesIO(data), formats=_FORMATS[kind])
         frames = ImageSequence.Iterator(opened) if kind == "tiff" else [opened]
@@ -170,7 +225,7 @@ def image_pages(data: bytes, kind: str, ocr: Tesseract | None) -> list[Recognise
         raise UnreadableError(_TOO_LARGE) from None
     except (OSError, SyntaxError, ValueError, EOFError, struct.error):
         raise UnreadableError(damaged(f".{kind}")) from None
-    return pages
+    return looked_at(pages, ocr)
 
 
 def _page(image: Any) -> Any:

@@ -17,9 +17,9 @@ from typing import Any
 import pypdfium2
 from pypdfium2 import raw
 
-from app.documents.readers.common import UnreadableError, one_line
+from app.documents.readers.common import FileText, UnreadableError, one_line
 from app.documents.readers.grid import names_columns, table_lines
-from app.documents.readers.ocr import DPI, MOST_PIXELS, Recognised, Tesseract
+from app.documents.readers.ocr import DPI, MOST_PIXELS, Recognised, Tesseract, looked_at
 from app.documents.readers.paragraphs import ENDS, glued, unwrapped
 from dragon.localizable import localizable
 
@@ -42,15 +42,11 @@ _TICKED = {raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON}
 _WRITTEN = {raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX}
 
 
-def pdf_pages(data: bytes, ocr: Tesseract | None) -> tuple[Sequence[Recognised | str | None], int]:
-    """The pages in order, blank ones being empty; None for a picture that was not read.
-
-    And how many more have but a stamp as text, and a picture that was not read. Raises
-    UnreadableError.
-    """
+def pdf_text(data: bytes, ocr: Tesseract | None) -> FileText:
+    """The pages in order, blank ones being empty. Raises UnreadableError."""
     pages: list[Recognised | str | None] = []
     written: list[str] = []  # into the forms and on the margins
-    stamped = 0
+    stamped = 0  # pages with but a stamp as text, and a picture that was not read
     layout = Layout()
     try:
         document = pypdfium2.PdfDocument(data)
@@ -73,10 +69,11 @@ def pdf_pages(data: bytes, ocr: Tesseract | None) -> tuple[Sequence[Recognised |
             raise UnreadableError(_ENCRYPTED) from None
         raise UnreadableError(_DAMAGED) from None
     texts = without_running_lines([page if isinstance(page, str) else "" for page in pages])
-    return [
+    whole = [
         "\n\n".join(filter(None, (unwrapped(text), said))) if isinstance(page, str) else page
         for page, text, said in zip(pages, texts, written, strict=True)
-    ], stamped
+    ]
+    return looked_at(whole, ocr, stamped)
 
 
 def _is_readable(text: str, page: Any) -> bool:

@@ -1,149 +1,91 @@
-"""Extracts the text of each page of a file of any supported kind."""
+"""The text of each page of a file of any kind; of mail, with that of its attachments."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from email import policy
+from email.parser import BytesParser
+from email.utils import parsedate_to_datetime
+from typing import Any
 
 from app.documents.readers.archive import Archive
 from app.documents.readers.common import (
+    LONGEST_PROPERTY,
     NESTED,
     NO_TEXT,
-    NOTHING,
     PAGE_BREAK,
+    FileText,
     Properties,
     UnreadableError,
+    decoded,
+    one_line,
+    tidy,
 )
 from app.documents.readers.data import csv_rows, json_lines, json_value, recorded
 from app.documents.readers.grid import table_lines
-from app.documents.readers.mail import mail_text, mailbox_text
 from app.documents.readers.markup import (
-    epub_chapters,
+    epub_text,
     html_text,
     markdown_text,
     without_front_matter,
 )
-from app.documents.readers.ocr import NEEDED, UNCERTAIN, Recognised, Tesseract, image_pages
+from app.documents.readers.ocr import Tesseract, image_text
 from app.documents.readers.office import docx_pages, odp_slides, odt_pages, pptx_slides, rtf_text
 from app.documents.readers.paragraphs import paragraphs
-from app.documents.readers.pdf import pdf_pages
-from app.documents.readers.sniff import readable, sniff
+from app.documents.readers.pdf import pdf_text
+from app.documents.readers.sniff import FileKind, readable, sniff
 from app.documents.readers.spreadsheet import sheets_text
-from dragon.localizable import Localizable, joined, localizable
+from dragon.localizable import localizable
 
 _PACKED = {"docx": docx_pages, "pptx": pptx_slides, "odt": odt_pages, "odp": odp_slides}
 _MOST_NESTED_MAILS = 3
-_MOST_NAMED = 10
-_PICTURES = localizable(
-    "file.pictures",
-    "The file has no text in it but pictures, as when it was scanned. {needed}",
-    needed=NEEDED,
-)
-_FAILED = localizable(
-    "file.ocr.failed",
-    "Text recognition (OCR) failed on the file, or took too long. Scan it anew, or split it.",
-)
 
 
-@dataclass(frozen=True)
-class FileText:
-    """The kind of a file, the text of each page, and what the file says of itself.
-
-    `note` says what could not be read, or not for certain; `confidence`, in percent, is that of
-    pages recognised in a picture, by their number from 1.
-    """
-
-    kind: str
-    pages: list[str]
-    note: Localizable | None = None
-    properties: Properties = NOTHING
-    confidence: Mapping[int, int] = field(default_factory=dict)
-
-
-def read(data: bytes, name: str, ocr: Tesseract | None = None, nested: int = 0) -> FileText:
-    """Read a file. Raises UnreadableError with a message for the user."""
-    reading = _reading(sniff(data, name), data, name, ocr, nested)
+def read(
+    data: bytes, name: str, ocr: Tesseract | None = None, nested: int = 0
+) -> tuple[FileKind, FileText]:
+    """The kind of a file, and its text. Raises UnreadableError with a message for the user."""
+    kind = FileKind(sniff(data, name))
+    reading = _reading(kind, data, ocr, nested)
     if not any(page.strip() for page in reading.pages):
         raise UnreadableError(NO_TEXT)
-    return reading
+    return kind, reading
 
 
-def _reading(kind: str, data: bytes, name: str, ocr: Tesseract | None, nested: int) -> FileText:
+def _reading(kind: FileKind, data: bytes, ocr: Tesseract | None, nested: int) -> FileText:
     def attached(inner: bytes, title: str) -> str:
         if nested == _MOST_NESTED_MAILS:
             raise UnreadableError(NESTED)
-        reading = read(inner, title, ocr, nested + 1)
+        _, reading = read(inner, title, ocr, nested + 1)
         notes = [reading.note] if reading.note and reading.confidence else []
         return "\n\n".join([*notes, *reading.pages])
 
     match kind:
         case "pdf":
-            pages, stamped = pdf_pages(data, ocr)
-            return _looked_at(kind, pages, ocr, stamped)
+            return pdf_text(data, ocr)
         case "png" | "jpeg" | "tiff" | "webp":
-            return _looked_at(kind, image_pages(data, kind, ocr), ocr)
+            return image_text(data, kind, ocr)
         case "email":
-            text, properties = mail_text(data, attached)
-            return FileText(kind, [text], properties=properties)
+            return _mail(data, attached)[0]
         case "mbox":
-            text, note = mailbox_text(data, attached)
-            return FileText(kind, [text], note)
+            return _mailbox_text(data, attached)
         case "epub":
-            chapters, note = epub_chapters(Archive(data, ".epub"))
-            return FileText(kind, chapters, note)
+            return epub_text(Archive(data, ".epub"))
         case "xlsx" | "ods":
-            text, note = sheets_text(data, f".{kind}")
-            return FileText(kind, [text], note)
+            return sheets_text(data, f".{kind}")
         case "docx" | "pptx" | "odt" | "odp":
-            return FileText(kind, _PACKED[kind](Archive(data, f".{kind}")))
+            return FileText(_PACKED[kind](Archive(data, f".{kind}")))
         case "rtf":
-            return FileText(kind, [rtf_text(data)])
+            return FileText([rtf_text(data)])
         case "html":
-            return FileText(kind, [html_text(data)])
+            return FileText([html_text(data)])
     whole = readable(data)
     if kind != "markdown":
-        return FileText(kind, _plain_pages(kind, whole.text), whole.note)
+        return FileText(_plain_pages(kind, whole.text), whole.note)
     text, properties = without_front_matter(whole.text)
-    return FileText(kind, _plain_pages("text", markdown_text(text)), whole.note, properties)
-
-
-def _looked_at(
-    kind: str, pages: Sequence[Recognised | str | None], ocr: Tesseract | None, stamped: int = 0
-) -> FileText:
-    """A reading of pages that may be pictures: None for one not read, `stamped` more besides."""
-    texts = [page.text if isinstance(page, Recognised) else page or "" for page in pages]
-    confidence = {
-        n: page.confidence
-        for n, page in enumerate(pages, 1)
-        if isinstance(page, Recognised) and page.text
-    }
-    unread = stamped + sum(page is None for page in pages)
-    if not any(text.strip() for text in texts):
-        raise UnreadableError((_FAILED if ocr else _PICTURES) if unread else NO_TEXT)
-    notes = []
-    if unread and ocr:
-        failed = (
-            "{unread} of {count} pages were not read: text recognition (OCR) failed on them, or "
-            "took too long."
-        )
-        notes.append(localizable("file.note.left_out", failed, unread=unread, count=len(pages)))
-    elif unread:
-        scanned = "{unread} of {count} pages have no text, as when they were scanned. {needed}"
-        blanks = localizable(
-            "file.note.scanned", scanned, unread=unread, count=len(pages), needed=NEEDED
-        )
-        notes.append(blanks)
-    unsure = [
-        localizable("file.note.page", "page {page} ({confidence} %)", page=n, confidence=percent)
-        for n, percent in confidence.items()
-        if percent < UNCERTAIN
-    ]
-    if unsure:
-        more = [Localizable("...")] if len(unsure) > _MOST_NAMED else []
-        listed = joined([*unsure[:_MOST_NAMED], *more], ", ")
-        uncertain = "Text recognition (OCR) was uncertain: {pages}"
-        notes.append(localizable("file.note.uncertain", uncertain, pages=listed))
-    return FileText(kind, texts, joined(notes, " ") if notes else None, confidence=confidence)
+    return FileText(_plain_pages("text", markdown_text(text)), whole.note, properties)
 
 
 def _plain_pages(kind: str, text: str) -> list[str]:
@@ -156,3 +98,95 @@ def _plain_pages(kind: str, text: str) -> list[str]:
     if (entries := recorded(text)) is not None:
         return [entries]
     return [paragraphs(page) for page in text.split(PAGE_BREAK)]
+
+
+# Mail.
+
+
+_SHOWN = ("From", "To", "Cc", "Date", "Subject")
+# The line before each message of a mailbox; lines of text like it begin with > there.
+_SEPARATOR = re.compile(rb"(?:\A|(?<=\n)\r?\n)From [^\n]*\d\d:\d\d[^\n]*\n")
+_QUOTED = re.compile(rb"^>(>*From )", re.MULTILINE)
+
+_SIGNATURES = {f"application/{kind}-signature" for kind in ("pgp", "pkcs7", "x-pkcs7")}
+_ATTACHED = "Attachment"
+
+_Read = Callable[[bytes, str], str]
+
+
+def _mail(data: bytes, read: _Read) -> tuple[FileText, str]:
+    """Headers, body and attachments, which `read` turns into text; and who sent it."""
+    message = BytesParser(policy=policy.default).parsebytes(data)
+    try:
+        text = tidy("\n\n".join(_parts(message, read)))
+    except RecursionError:
+        raise UnreadableError(NESTED) from None
+    try:
+        sent = parsedate_to_datetime(_header(message, "Date")).isoformat()
+    except ValueError:
+        sent = None
+    properties = Properties(_header(message, "Subject")[:LONGEST_PROPERTY] or None, sent)
+    return FileText([text], properties=properties), _header(message, "From")
+
+
+def _mailbox_text(data: bytes, read: _Read) -> FileText:
+    """The messages of a mailbox, each under a heading, and a note if some cannot be read."""
+    messages = [_QUOTED.sub(rb"\1", each) for each in _SEPARATOR.split(data) if each.strip()]
+    texts, unread = [], 0
+    for each in messages:
+        try:
+            mail, sender = _mail(each, read)
+        except Exception:  # the standard library's parser has many ways to fail
+            unread += 1
+            continue
+        title = mail.properties.title or "Without a subject"
+        heading = ", ".join(filter(None, (title, sender, (mail.properties.date or "")[:10])))
+        texts.append(f"# {heading}\n\n{mail.pages[0]}")
+    english = "{unread} of {count} messages cannot be read."
+    note = localizable("file.note.messages", english, unread=unread, count=len(messages))
+    return FileText(["\n\n".join(texts)], note if unread else None)
+
+
+def _header(message: Any, name: str) -> str:
+    return one_line(str(message.get(name, "")))
+
+
+def _parts(message: Any, read: _Read) -> list[str]:
+    headers = [(name, _header(message, name)) for name in _SHOWN]
+    shown = "\n".join(f"{name}: {value}" for name, value in headers if value)
+    return [shown, *_said(message, read)]
+
+
+def _said(part: Any, read: _Read) -> list[str]:
+    """All that a part says: of alternatives the plainest with text, and what else only one has."""
+    kind = part.get_content_type()
+    if kind == "message/rfc822":
+        return [text for inner in part.iter_parts() for text in _parts(inner, read)]
+    if kind == "multipart/alternative":
+        bodies: list[str] = []
+        attached: list[str] = []
+        for each in part.iter_parts():
+            text = [said for said in _said(each, read) if said.strip()]
+            attached += [said for said in text if said.startswith(_ATTACHED)]
+            bodies = bodies or [said for said in text if not said.startswith(_ATTACHED)]
+        return [*bodies, *dict.fromkeys(attached)]
+    if part.is_multipart():
+        return [text for inner in part.iter_parts() for text in _said(inner, read)]
+    if kind in _SIGNATURES:
+        return []
+    named = part.get_filename() or part.get_content_disposition() == "attachment"
+    data = part.get_payload(decode=True)
+    content = data if isinstance(data, bytes) else b""
+    if named or part.get_content_maintype() != "text":
+        name = one_line(part.get_filename() or "without a name")
+        try:
+            return [f"{_ATTACHED}: {name}\n\n{read(content, name)}"]
+        except UnreadableError:
+            return [f"{_ATTACHED} (not read): {name}"]
+    whole = decoded(content, part.get_content_charset() or "")
+    body = whole.text if whole else ""
+    if kind == "text/html":
+        with suppress(UnreadableError):  # there is nothing in it
+            return [html_text(body.encode())]
+        return []
+    return [paragraphs("\n".join(map(str.rstrip, body.split("\n"))))]

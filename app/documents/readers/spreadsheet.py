@@ -14,11 +14,11 @@ from decimal import ROUND_HALF_UP, Decimal, localcontext
 from babel.numbers import parse_pattern
 
 from app.documents.readers.archive import RELATIONS, XLSX_BOOK, Archive
-from app.documents.readers.common import UnreadableError, damaged, one_line, unreadable
+from app.documents.readers.common import FileText, UnreadableError, damaged, one_line, unreadable
 from app.documents.readers.grid import Cell as Placed
 from app.documents.readers.grid import table_lines
 from app.documents.readers.office import repetitions
-from dragon.localizable import Localizable, localizable
+from dragon.localizable import localizable
 
 _TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 _VALUE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}value-type"
@@ -50,7 +50,7 @@ Merged = tuple[tuple[int, int], tuple[int, int]]
 Cell = str | float | bool | datetime.date | datetime.time | datetime.timedelta
 
 
-def sheets_text(data: bytes, kind: str) -> tuple[str, Localizable | None]:
+def sheets_text(data: bytes, kind: str) -> FileText:
     """The sheets in order, each under its name, and a note if formulas have no results.
 
     What a formula gave stands there, not the formula. A blank row ends a table; a line by itself
@@ -82,7 +82,7 @@ def sheets_text(data: bytes, kind: str) -> tuple[str, Localizable | None]:
         "spreadsheet program and save it again.",
         count=lacking,
     )
-    return "\n\n".join(texts), note if lacking else None
+    return FileText(["\n\n".join(texts)], note if lacking else None)
 
 
 def _refuse_repetition(archive: Archive) -> None:

@@ -1,7 +1,7 @@
 """Text out of files of every kind, and files that mean harm.
 
 Covers `app.documents.parse_worker`, `app.documents.readers.archive`,
-`app.documents.readers.common`, `app.documents.readers.mail`, `app.documents.readers.markup`,
+`app.documents.readers.common`, `app.documents.readers.markup`,
 `app.documents.readers.office`, `app.documents.readers.read`, `app.documents.readers.sniff` and
 `app.documents.readers.spreadsheet`.
 """

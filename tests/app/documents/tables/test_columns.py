@@ -253,7 +253,7 @@ def test_nothing_computed_is_wrong_and_little_is_declined() -> None:
     )
     @given(tables())
     def each(made: Made) -> None:
-        text = "\f".join(read(made.content, made.name).pages)
+        text = "\f".join(read(made.content, made.name)[1].pages)
         found = [table for table in tables_in(text) if len(table.columns) > 1]
         for question, wanted in _asked(made):
             answers = (answer(question, table, made.name) for table in found)
