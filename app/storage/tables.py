@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from enum import StrEnum
 from typing import Any
 
@@ -85,15 +86,15 @@ class Document(Shareable, Base):
     id: Mapped[str] = mapped_column(primary_key=True)
     owner: Mapped[str] = mapped_column(index=True, default=acting, server_default="")
     filename: Mapped[str]
-    purpose: Mapped[str]
+    purpose: Mapped[str] = mapped_column(default="user_data")
     collection: Mapped[str] = mapped_column(index=True, server_default="")
-    kind: Mapped[str]  # a value of app.documents.readers.sniff.FileKind, or ""
+    kind: Mapped[str] = mapped_column(default="")  # a value of readers.sniff.FileKind, or ""
     bytes: Mapped[int]
-    created_at: Mapped[int] = mapped_column(index=True)
-    status: Mapped[str] = mapped_column(index=True)  # a value of Status
+    created_at: Mapped[int] = mapped_column(index=True, default=lambda: int(time.time()))
+    status: Mapped[str] = mapped_column(index=True, default=Status.UPLOADED)
     status_details: Mapped[str | None] = mapped_column(LocalizableText)
-    chunks: Mapped[int] = mapped_column(server_default="0")  # so far
-    replaces: Mapped[bool] = mapped_column(server_default=false())
+    chunks: Mapped[int] = mapped_column(server_default="0", default=0)  # so far
+    replaces: Mapped[bool] = mapped_column(server_default=false(), default=False)
     expires_at: Mapped[int | None]
     by_hand: Mapped[bool] = mapped_column(server_default=true(), default=True)
     properties: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))

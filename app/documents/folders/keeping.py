@@ -8,8 +8,8 @@ uploaded it.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import itertools
-import time
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -19,7 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.cancellation import to_the_end
 from app.documents.erasure import Erasure
-from app.documents.folders.scan import Content, Mark
+from app.documents.folders.scan import Mark
 from app.documents.ingestion import Ingestion, is_delivered_mail, orphans
 from app.documents.readers.sniff import telling_suffix
 from app.documents.uploads import Incoming, arrived, clean_name, document_id, identity
@@ -67,13 +67,14 @@ class Keeping:
                 rows = [{"folder_id": folder, "path": path} for path in some]
                 await session.execute(insert(WatchedFile), rows)
 
-    async def hold(self, folder: WatchedFolder, path: str, content: Content) -> None:
+    async def hold(self, folder: WatchedFolder, path: str, data: bytes, mark: Mark) -> None:
         """Bring a file's document up to what it holds now. Raises StorageError without room."""
         async with self.changing:
-            await to_the_end(self._hold(folder, path, content))
+            await to_the_end(self._hold(folder, path, data, mark))
 
-    async def _hold(self, folder: WatchedFolder, path: str, content: Content) -> None:
-        sha256, name = await asyncio.to_thread(lambda: content.sha256), _name(path)
+    async def _hold(self, folder: WatchedFolder, path: str, data: bytes, mark: Mark) -> None:
+        digest, name = await asyncio.to_thread(hashlib.sha256, data), _name(path)
+        sha256 = digest.hexdigest()
         async with self.sessions() as session:
             file = await session.get_one(WatchedFile, (folder.id, path))
             same = select(WatchedFile.path).where(
@@ -82,24 +83,18 @@ class Keeping:
             twin = await session.scalar(same.limit(1))
             left_out = twin is not None or _is_left_out(file)
             document = None if left_out else await _stored(session, name, folder.collection, sha256)
-        read = {"sha256": sha256, "problem": None, **vars(content.mark)}
+        read = {"sha256": sha256, "problem": None, **vars(mark)}
         if document is not None or left_out:
             return await self._point(file, read, None if document is None else document.id)
         document = Document(
             id=content_identity(name, folder.collection, sha256, acting()),
             filename=name,
-            purpose="user_data",
             collection=folder.collection,
-            kind="",
-            bytes=content.mark.size,
-            created_at=int(time.time()),
-            status=Status.UPLOADED,
-            chunks=0,
-            replaces=False,
+            bytes=mark.size,
             by_hand=False,
         )
         async with Incoming(self.incoming) as incoming:
-            await incoming.write(content.data)
+            await incoming.write(data)
             await incoming.close()
             await asyncio.to_thread(incoming.move, self.files / document.id)
         await self._point(file, read, document.id, document)

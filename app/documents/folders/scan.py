@@ -9,7 +9,6 @@ for what is not there, is a link, or may not be read.
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import pwd
 import stat
@@ -230,19 +229,6 @@ class Mark:
         return cls(status.st_size, max(status.st_mtime_ns, status.st_ctime_ns))
 
 
-@dataclass(frozen=True)
-class Content:
-    """What a file held at a moment; `sha256` is hexadecimal."""
-
-    data: bytes
-    mark: Mark
-
-    @property
-    def sha256(self) -> str:
-        """Of the bytes."""
-        return hashlib.sha256(self.data).hexdigest()
-
-
 @dataclass
 class Scan:
     """The files of a folder, by relative paths that can be shown, each with its own path.
@@ -338,7 +324,7 @@ def _shown(path: str) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def content_of(root: Path, apart: Path, path: str) -> Content | None:
+def content_of(root: Path, apart: Path, path: str) -> tuple[bytes, Mark] | None:
     """What a file holds; None if it changed meanwhile. Of one too large only so much. OSError."""
     with opened(root, apart) as folder, folder.below(path, listed=False) as descriptor:
         before = os.fstat(descriptor)
@@ -347,4 +333,4 @@ def content_of(root: Path, apart: Path, path: str) -> Content | None:
         after = os.fstat(descriptor)
     if not stat.S_ISREG(after.st_mode) or Mark.of(before) != Mark.of(after):
         return None
-    return Content(data, Mark.of(after))
+    return data, Mark.of(after)

@@ -298,12 +298,12 @@ class Watcher:
             if file.problem != problem:
                 await self._keeping.refuse(file, problem, None)
             return True
-        if content is None or content.mark != mark:
+        if content is None or content[1] != mark:
             return False
-        if not content.data:
+        if not content[0]:
             await self._keeping.refuse(file, EMPTY, mark)
             return True
-        await self._keeping.hold(self.folder, file.path, content)
+        await self._keeping.hold(self.folder, file.path, *content)
         return True
 
     async def _give_up(self, found: Scan, known: Mapping[str, WatchedFile]) -> float:

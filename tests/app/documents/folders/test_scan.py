@@ -32,7 +32,7 @@ def test_a_name_that_is_no_text_is_shown_and_can_be_opened(tmp_path: Path) -> No
     assert shown == "caf\\xe9.txt"
     content = content_of(tmp_path, tmp_path / "data", path)
     assert content is not None
-    assert content.data == b"Latin"
+    assert content[0] == b"Latin"
 
 
 def test_a_deep_tree_is_seen_to_its_end(tmp_path: Path) -> None:
@@ -98,8 +98,8 @@ def test_a_file_that_changes_while_it_is_read_is_not_taken(
     monkeypatch.undo()
     content = content_of(tmp_path, tmp_path / "data", path.name)
     assert content is not None
-    assert content.data.startswith(b"before, and after")
-    assert content.mark == Mark.of(path.stat())
+    assert content[0].startswith(b"before, and after")
+    assert content[1] == Mark.of(path.stat())
 
 
 def test_a_link_put_in_a_files_place_is_not_followed(tmp_path: Path) -> None:
