@@ -7,7 +7,7 @@ lists, tables, charts, diagrams and notes. RTF, ODT and ODP likewise.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -302,7 +302,7 @@ def _odf_blocks(element: Any) -> Iterator[str]:
             if items := "\n".join(_items(child)):
                 yield items
         elif child.tag == f"{_TABLE}table":
-            rows = [_cells(row) for row in child.iter(f"{_TABLE}table-row")]
+            rows = [odf_cells(row, odf_text) for row in child.iter(f"{_TABLE}table-row")]
             yield "\n".join(table_lines(rows))
         elif child.tag not in _LEFT_OUT:
             yield from _odf_blocks(child)
@@ -321,16 +321,22 @@ def _items(items: Any) -> Iterator[str]:
             yield block if block.startswith("- ") else f"- {one_line(block)}"
 
 
-def _cells(row: Any) -> list[Cell]:
-    """The cells of a row but for those that another reaches over."""
+def odf_text(cell: Any) -> str:
+    """What stands in a cell, on one line."""
+    return " ".join(_odf_blocks(cell))
+
+
+def odf_cells(row: Any, text_of: Callable[[Any], str]) -> list[Cell]:
+    """The cells of a row but for those that another reaches over, and blank ones at its end."""
     cells: list[Cell] = []
     for cell in row.iterchildren(f"{_TABLE}table-cell"):
         count = repetitions(cell, f"{_TABLE}number-columns-repeated")
         down, across = (
             repetitions(cell, f"{_TABLE}number-{each}-spanned") for each in ("rows", "columns")
         )
-        text = " ".join(_odf_blocks(cell))
-        cells += [Cell(text, down, across)] * min(count, _MOST_COLUMNS - len(cells))
+        cells += [Cell(text_of(cell), down, across)] * min(count, _MOST_COLUMNS - len(cells))
+    while cells and cells[-1] == Cell(""):
+        cells.pop()
     return cells
 
 

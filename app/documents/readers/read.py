@@ -36,7 +36,7 @@ from app.documents.readers.office import docx_pages, odp_slides, odt_pages, pptx
 from app.documents.readers.paragraphs import paragraphs
 from app.documents.readers.pdf import pdf_text
 from app.documents.readers.sniff import FileKind, readable, sniff
-from app.documents.readers.spreadsheet import sheets_text
+from app.documents.readers.spreadsheet import ods_text, xlsx_text
 from dragon.localizable import localizable
 
 _PACKED = {"docx": docx_pages, "pptx": pptx_slides, "odt": odt_pages, "odp": odp_slides}
@@ -73,8 +73,10 @@ def _reading(kind: FileKind, data: bytes, ocr: Tesseract | None, nested: int) ->
             return _mailbox_text(data, attached)
         case "epub":
             return epub_text(Archive(data, ".epub"))
-        case "xlsx" | "ods":
-            return sheets_text(data, f".{kind}")
+        case "xlsx":
+            return xlsx_text(data)
+        case "ods":
+            return ods_text(Archive(data, ".ods"))
         case "docx" | "pptx" | "odt" | "odp":
             return FileText(_PACKED[kind](Archive(data, f".{kind}")))
         case "rtf":

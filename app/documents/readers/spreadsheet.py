@@ -10,6 +10,7 @@ import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal, localcontext
+from typing import Any
 
 from babel.numbers import parse_pattern
 
@@ -17,12 +18,12 @@ from app.documents.readers.archive import RELATIONS, XLSX_BOOK, Archive
 from app.documents.readers.common import FileText, UnreadableError, damaged, one_line, unreadable
 from app.documents.readers.grid import Cell as Placed
 from app.documents.readers.grid import table_lines
-from app.documents.readers.office import repetitions
+from app.documents.readers.office import odf_cells, odf_text, repetitions
 from dragon.localizable import localizable
 
 _TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
-_VALUE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}value-type"
-_MOST_REPEATED = 50_000
+_OFFICE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}"
+_MOST_REPEATED, _MOST_BLANK = 50_000, 1000  # rows
 _STYLES = "xl/styles.xml"
 # Those that have a number and no code in the file, ECMA-376 part 1, 18.8.30.
 _BUILT_IN = {
@@ -50,7 +51,7 @@ Merged = tuple[tuple[int, int], tuple[int, int]]
 Cell = str | float | bool | datetime.date | datetime.time | datetime.timedelta
 
 
-def sheets_text(data: bytes, kind: str) -> FileText:
+def xlsx_text(data: bytes) -> FileText:
     """The sheets in order, each under its name, and a note if formulas have no results.
 
     What a formula gave stands there, not the formula. A blank row ends a table; a line by itself
@@ -58,23 +59,21 @@ def sheets_text(data: bytes, kind: str) -> FileText:
     """
     from python_calamine import CalamineError, CalamineWorkbook
 
-    archive = Archive(data, kind)
-    if kind == ".ods":
-        _refuse_repetition(archive)
+    archive = Archive(data, ".xlsx")
     try:
         book = CalamineWorkbook.from_filelike(io.BytesIO(data))
         sheets = [book.get_sheet_by_name(name) for name in book.sheet_names]
         cells = [sheet.to_python(skip_empty_area=False) for sheet in sheets]
     except CalamineError:
-        raise UnreadableError(damaged(kind)) from None
-    parts = _parts(archive) if kind == ".xlsx" else []
+        raise UnreadableError(damaged(".xlsx")) from None
+    parts = _parts(archive)
     codes = _codes(archive) if _STYLES in archive.names else {}
     formats = [_formats(part, codes) for part in parts]
     formats += [{}] * (len(sheets) - len(formats))
     texts = []
     for sheet, rows, formatted in zip(sheets, cells, formats, strict=False):
-        if tables := list(_tables(rows, sheet.merged_cell_ranges or (), formatted)):
-            texts.append("\n\n".join((f"# {one_line(sheet.name)}", *tables)))
+        placed = _placed(rows, sheet.merged_cell_ranges or (), formatted)
+        texts += _sheet(sheet.name, placed)
     lacking = sum(len(_UNRESULTED.findall(part)) for part in parts)
     note = localizable(
         "file.note.formulas",
@@ -85,18 +84,41 @@ def sheets_text(data: bytes, kind: str) -> FileText:
     return FileText(["\n\n".join(texts)], note if lacking else None)
 
 
-def _refuse_repetition(archive: Archive) -> None:
-    """Raises UnreadableError for rows repeated often, but for blank ones at the end."""
-    repeated = 0
+def ods_text(archive: Archive) -> FileText:
+    """The same of an ODS file, whose cells have their values beside what is shown."""
+    texts, repeated = [], 0
     for table in archive.xml("content.xml").iter(f"{_TABLE}table"):
-        behind = 0
+        rows: list[list[Placed]] = []
         for row in table.iter(f"{_TABLE}table-row"):
-            behind += repetitions(row, f"{_TABLE}number-rows-repeated") - 1
-            if any(cell.get(_VALUE) or len(cell) for cell in row):
-                repeated, behind = repeated + behind, 0
-    if repeated > _MOST_REPEATED:
-        repeats = "The file repeats rows more than {count} times. Save it again without them."
-        raise unreadable("file.rows", repeats, count=_MOST_REPEATED)
+            cells = odf_cells(row, _value)
+            count = repetitions(row, f"{_TABLE}number-rows-repeated")
+            repeated += (count - 1) * bool(cells)
+            if repeated > _MOST_REPEATED:
+                raise unreadable(
+                    "file.rows",
+                    "The file repeats rows more than {count} times. Save it again without them.",
+                    count=_MOST_REPEATED,
+                )
+            rows += [cells] * (count if cells else min(count, _MOST_BLANK))
+        texts += _sheet(table.get(f"{_TABLE}name", ""), rows)
+    return FileText(["\n\n".join(texts)])
+
+
+def _value(cell: Any) -> str:
+    """The value of a cell: no mark of it depends on where it was written."""
+    said: dict[str, str] = {name.removeprefix(_OFFICE): value for name, value in cell.items()}
+    match said.get("value-type"):
+        case "float":
+            return _shown(float(said["value"]), None)
+        case "percentage":
+            return f"{_shown(100 * float(said['value']), None)}%"
+        case "currency":
+            return f"{_shown(float(said['value']), None)} {said.get('currency', '')}".strip()
+        case "boolean":
+            return "yes" if said["boolean-value"] == "true" else "no"
+        case "date":
+            return said["date-value"].removesuffix("T00:00:00").replace("T", " ")
+    return odf_text(cell)
 
 
 def _parts(archive: Archive) -> list[bytes]:
@@ -132,9 +154,10 @@ def _formats(sheet: bytes, codes: Mapping[str, str]) -> Formats:
     return found
 
 
-def _tables(
+def _placed(
     sheet: Sequence[Sequence[Cell]], merged: Iterable[Merged], codes: Formats
-) -> Iterator[str]:
+) -> Iterator[list[Placed]]:
+    """The cells of each row but for those that another reaches over."""
     spans = {start: (end[0] - start[0] + 1, end[1] - start[1] + 1) for start, end in merged}
     covered = {
         (row, column)
@@ -142,16 +165,23 @@ def _tables(
         for row in range(top, top + down)
         for column in range(left, left + across)
     } - spans.keys()
-    rows = (
-        [
+    for row, cells in enumerate(sheet):
+        yield [
             Placed(_shown(cell, codes.get((row, column))), *spans.get((row, column), (1, 1)))
             for column, cell in enumerate(cells)
             if (row, column) not in covered
         ]
-        for row, cells in enumerate(sheet)
-    )
+
+
+def _sheet(name: str, rows: Iterable[Sequence[Placed]]) -> list[str]:
+    """The text of a sheet under its name; none if it is blank."""
+    tables = list(_tables(rows))
+    return ["\n\n".join((f"# {one_line(name)}", *tables))] if tables else []
+
+
+def _tables(rows: Iterable[Sequence[Placed]]) -> Iterator[str]:
     above = 0  # rows below that a cell reaches over
-    table: list[list[Placed]] = []
+    table: list[Sequence[Placed]] = []
     for row in rows:
         filled = [cell for cell in row if cell.text]
         if not filled and not above:
@@ -161,7 +191,7 @@ def _tables(
         if not table and len(filled) == 1:
             yield filled[0].text
             continue
-        above = max(above - 1, *(cell.down - 1 for cell in row), 0)
+        above = max((above - 1, *(cell.down - 1 for cell in row), 0))
         table.append(row)
     yield from _written(table)
 
