@@ -105,7 +105,7 @@ def hit_of(chunk: Chunk, filename: str, kind: str, vector: Vectors | None) -> Do
 APART = re.compile(r"\n\s*\n|\f")
 """Stands between two paragraphs."""
 
-_LIST = re.compile(r"(?:\n{1,2}[ \t]*(?:[-*•–]|\d{1,2}[.)])[ \t]+[^\n]+)+")
+_LIST = re.compile(r"(?:\n{1,2}[ \t]*(?:[-*•–]|\d{1,2}[.)])[ \t]+[^\n]+|\n[ \t]{2,}\S[^\n]*)+")
 _REST = re.compile(r"[ \t]+\S[^\n]*")  # of a line
 _ENTRY = re.compile(r"(?:\A|\n)[ \t]*(?:[-*•–][ \t]+)?\Z")  # what stands before one
 _LABEL = re.compile(r"[^\W_][^:.!?\n]{0,39}:[ \t]")

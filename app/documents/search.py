@@ -105,8 +105,8 @@ class Finder:
         if (computed := await self._computed(query, best, scope)) is not None:
             return computed
         found = await self._judged(asked, best, scope)
-        if sums_up(asked.text) and len(_alike(found)) > 1:
-            return []  # one of the parts is not the sum
+        if sums_up(asked.text) and await asyncio.to_thread(self._is_a_part, found):
+            return []
         return await asyncio.to_thread(_in_paragraphs, found[:k], self.tables.files)
 
     async def passages(self, query: str, k: int, scope: Scope = EVERYTHING) -> list[DocumentHit]:
@@ -211,6 +211,17 @@ class Finder:
             if (known := await asyncio.to_thread(self._from_tables, each, best)) is not None:
                 return [known]
         return None
+
+    def _is_a_part(self, found: Sequence[DocumentHit]) -> bool:
+        """Whether the first line is one of several parts, none of which is their sum."""
+        if len(_alike(found)) > 1:
+            return True
+        return any(
+            start <= hit.start < end and row not in each.totals and not sums_up(hit.text)
+            for hit in found[:1]
+            for each in self.tables.of(hit.document, hit.kind)
+            for row, (start, end) in enumerate(each.spans)
+        )
 
     def _from_tables(self, query: str, best: Sequence[DocumentHit]) -> DocumentHit | None:
         """What the first of the nearest tables answers."""

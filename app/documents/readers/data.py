@@ -7,6 +7,8 @@ import io
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
+from datetime import date, timedelta
 from statistics import mode
 from typing import Any
 
@@ -112,7 +114,7 @@ _CUE = re.compile(r"(?:00:)?(\d\d:\d\d(?::\d\d)?)[.,]\d{3} --> [^\n]*\n")
 _FOLDED = re.compile(r"\n[ \t]")
 _PROPERTY = re.compile(r'(?:[\w-]+\.)?([A-Za-z-]+)(?:;(?:[^:;"]|"[^"]*")*)*:(.*)')
 _ESCAPED = re.compile(r"\\([nN,;\\])")
-_DATE = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)\d\dZ?)?")
+_DATE = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)\d\d(Z?))?")
 # What a person has entered, as it is called; the rest is for programs.
 _NAMES = {
     "SUMMARY": "What", "FN": "Name", "DTSTART": "Start", "DTEND": "End", "DUE": "Due",
@@ -127,33 +129,46 @@ _PROSE = ("Description", "Note")  # lines of their own, which say what they are 
 def recorded(text: str) -> str | None:
     """The text of such a file as people would write it; None if it is none."""
     if _CARDS.match(text):
-        return "\n".join(line for card in _cards(text) for line in card)
+        return "\n".join(_cards(text))
     if _CUE.search(text[:200]):
         return "\n".join(_spoken(text))
     return None
 
 
-def _cards(text: str) -> Iterator[list[str]]:
-    """The lines of each event, task or person."""
+def _cards(text: str) -> list[str]:
+    """The records of events, tasks and people, and what is said of each behind all of them."""
+    records: list[str] = []
+    said: list[str] = []
     fields: dict[str, str] = {}
     for line in [*_FOLDED.sub("", text).split("\n"), "BEGIN:"]:
         if line.upper().startswith("BEGIN:"):
             if fields:
                 first = {name: fields[name] for name in ("What", "Name") if name in fields}
-                prose = [fields.pop(name) for name in _PROSE if name in fields]
                 title = next((f"{name}: " for name in first.values()), "")
-                yield [*record((first | fields).items()), *(f"{title}{each}" for each in prose)]
+                said += [f"{title}{fields.pop(name)}" for name in _PROSE if name in fields]
+                records += record((first | fields).items())
             fields = {}
         elif found := _PROPERTY.fullmatch(line.strip()):
             if (name := _NAMES.get(found[1].upper())) is None:
                 continue
             value = found[2].removeprefix("mailto:").removeprefix("tel:")
             if day := _DATE.fullmatch(value):
-                value = "-".join(day.groups()[:3]) + (f" {day[4]}:{day[5]}" if day[4] else "")
+                value = _moment(day, ends=name == "End")
             elif found[1].upper() in ("ADR", "ORG"):
                 value = ", ".join(filter(None, re.split(r"(?<!\\);", value)))
             value = one_line(_ESCAPED.sub(lambda e: " " if e[1] in "nN" else e[1], value))
             fields[name] = ", ".join(filter(None, (fields.get(name), value)))
+    return [*records, *([""] if said else []), *said]
+
+
+def _moment(found: re.Match[str], *, ends: bool) -> str:
+    """A day or a time; of whole days a calendar has the one after the last as their end."""
+    year, month, day, hour, minute, zone = found.groups()
+    if hour:
+        return f"{year}-{month}-{day} {hour}:{minute}{' UTC' if zone else ''}"
+    with suppress(ValueError):
+        return str(date(int(year), int(month), int(day)) - timedelta(days=ends))
+    return found[0]
 
 
 def _spoken(text: str) -> Iterator[str]:

@@ -85,7 +85,7 @@ def _pieces(root: Any) -> Iterator[str]:
         if depth > _MOST_DEPTH:
             raise UnreadableError(NESTED)
         if event == "start":
-            unseen = _UNDISPLAYED.search(element.get("style", ""))
+            unseen = _UNDISPLAYED.search(element.get("style", "")) or _refers_to_a_note(element)
             if tag in _UNSEEN or unseen or element.get("hidden") is not None:
                 walk.skip_subtree()
                 continue
@@ -104,6 +104,14 @@ def _pieces(root: Any) -> Iterator[str]:
                 yield "\n\n" if tag in {"p", "pre", "blockquote"} or tag in _HEADINGS else "\n"
             if element.tail:
                 yield _spaced(element.getparent(), element.tail)
+
+
+def _refers_to_a_note(element: Any) -> bool:
+    """Whether it is the small number of a note, which is no part of the word before it."""
+    if element.tag != "a" or "#" not in element.get("href", ""):
+        return False
+    named = {element.get("role"), element.get("epub:type")} & {"doc-noteref", "noteref"}
+    return bool(named) or element.find("sup") is not None or element.getparent().tag == "sup"
 
 
 def _opening(element: Any) -> str:

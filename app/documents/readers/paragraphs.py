@@ -14,11 +14,12 @@ ENDS = '.!?…:;|。！？"”’»)]'
 """What a line ends with that does not run on."""
 
 _ENDS = re.compile(r"[.!?…:;|。！？][\"'”’»)\]]*$")
-# What begins a line of its own: items, quotes, headings, rows, times, dates, fences, records.
+# What begins a line of its own: items, quotes, headings, rows, fences, records.
 _APART = re.compile(
-    r"[-*+•–—>#|=~`\[{<]|\d{1,3}[.)](?:\s|$)|[a-zA-Z][.)]\s|\d{1,2}:\d\d|\d{4}-\d\d|\d{1,2}[./]\d"
+    r"[-*+•–—>#|=~`\[{<]|\d{1,3}[.)](?:\s|$)|[a-zA-Z][.)]\s"
     r"|[^\W\d_][\w -]{0,40}: |[^\n;]{1,200}; [^\n:;]{1,60}: "
 )
+_TIMED = re.compile(r"\d{1,2}:\d\d|\d{4}-\d\d|\d{1,2}[./]\d")  # so do times and dates in a list
 _HEADING = re.compile(r"#{1,6} ")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _DIVIDED = re.compile(r"\w-$")
@@ -77,6 +78,8 @@ def _goes_on(line: str, following: str, width: int, *, full: bool, prose: bool) 
     if _DIVIDED.search(line) and begun[0].isalnum():
         return True
     if _ENDS.search(line) or _APART.match(begun) or _HEADING.match(line.lstrip()):
+        return False
+    if _TIMED.match(begun) and (not full or _TIMED.match(line.lstrip())):
         return False
     indented = len(following) - len(begun) > len(line) - len(line.lstrip())
     if indented and _APART.match(line.lstrip()):  # of an item

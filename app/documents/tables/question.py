@@ -74,7 +74,7 @@ _BEYOND = re.compile(
 )
 _PRICED = {
     "cost", "price", "pay", "paid", "spend", "spent", "expense", "expensive", "cheapest", "dearest",
-    "worth",
+    "costs", "expenses", "worth",
 }  # fmt: skip
 _MONEY = {
     "price", "cost", "fee", "amount", "rent", "value", "eur", "usd", "gbp", "chf", "euro", "dollar",
@@ -141,6 +141,8 @@ class _Reading:
         if operation in (Operation.MOST, Operation.LEAST):
             columns = self._measure(columns, dated=bool(_DATED & asked))
         numeric = [column for column in columns if column in self._table.numeric]
+        if operation is not Operation.CELLS and _PRICED & asked and self._signed(numeric):
+            return None  # nothing says on which side of 0 stands what was spent
         for found in _AMOUNT.finditer(self._asked):
             if len(numeric) != 1:
                 return None
@@ -286,6 +288,11 @@ class _Reading:
         if chosen or len(possible) == 1:
             return chosen or possible
         return [column for column in named if column not in self._table.named][:1]
+
+    def _signed(self, columns: Sequence[int]) -> bool:
+        """Whether one has numbers below 0, and no name that says that they are prices."""
+        unsaid = (c for c in columns if not _PRICED & set(_parts(self._table.columns[c])))
+        return any(value and value < 0 for c in unsaid for value in self._table.held[c].values)
 
     def _dates(self) -> list[int]:
         """The columns of dates, even those that nobody can tell the order of."""

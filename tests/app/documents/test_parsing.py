@@ -71,6 +71,21 @@ async def test_html(tmp_path: Path) -> None:
     assert (await text_of(tmp_path, "b.html", latin))[1] == "Größe"
 
 
+@pytest.mark.parametrize(
+    "mark",
+    [
+        '<a href="#n1" epub:type="noteref">1</a>',
+        '<a href="#n1" role="doc-noteref">1</a>',
+        '<a href="#n1"><sup>1</sup></a>',
+        '<sup><a href="#n1">[1]</a></sup>',
+    ],
+)
+async def test_the_number_of_a_note_is_no_part_of_a_year(tmp_path: Path, mark: str) -> None:
+    page = f'<html><p>It burned since 1862{mark}, on 2 m<sup>2</sup>.</p><p id="n1">1. So.</p>'
+    _, text = await text_of(tmp_path, "a.html", page.encode())
+    assert text == "It burned since 1862, on 2 m2.\n\n1. So."
+
+
 async def test_docx(tmp_path: Path) -> None:
     body = (
         paragraph("The hut", "Heading2")

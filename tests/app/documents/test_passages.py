@@ -151,6 +151,11 @@ async def test_a_deleted_document_has_no_passages(store: DocumentStore) -> None:
             "Before you wash\nTake the bolts out.",
         ),
         ("Joan Smith\n12 Mill Lane\n", "Joan Smith", "Joan Smith"),
+        (
+            "Spent in all:\n  Flight 412\n  Car 318\nHome.",
+            "Spent in all:",
+            "Spent in all:\n  Flight 412\n  Car 318",
+        ),
         ("Pressure.\nIt is 1.3 bar.", "Pressure.", "Pressure."),
         ("It stands at 1.3 bar. Wait.", "It stands at 1.3 bar.", "It stands at 1.3 bar."),
     ],

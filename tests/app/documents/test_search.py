@@ -341,6 +341,14 @@ async def test_one_of_several_parts_is_not_the_sum(store: DocumentStore) -> None
     assert await store.search("How much did the harbour take in total?", 1) == []
 
 
+async def test_one_row_of_a_table_is_not_the_sum(store: DocumentStore) -> None:
+    keys = b"item,count\nFront door key,3\nCellar key,1\nMailbox key,2\n"
+    await ingest(store, "lease.csv", keys)
+    (first, *_) = await store.search("How many cellar keys are there?", 1)
+    assert "1" in first.text
+    assert await store.search("How many keys are there in total?", 1) == []
+
+
 async def test_what_two_files_say_of_two_people_are_no_versions(store: DocumentStore) -> None:
     for name, room in (("Ida Holm", 14), ("Per Lind", 27)):
         text = f"Staff card of {name}.\nThe office is room {room}.\n"

@@ -51,10 +51,21 @@ def test_an_event_is_a_record_that_names_it_first() -> None:
     assert (recorded(CALENDAR) or "").split("\n") == [
         "What: Dinner with Carla; Start: 2026-03-14 18:30; Place: Lindenhof, Room 3; "
         "With: carla@example.org",
+        "What: Pay rent; Due: 2026-04-01",
+        "",  # what is said of one does not divide the table
         "Dinner with Carla: Bring the blue folder and ask about the lease of the upper meadow. "
         "Table is under Ober.",
-        "What: Pay rent; Due: 2026-04-01",
     ]
+
+
+def test_days_end_with_the_last_of_them_and_a_time_says_its_zone() -> None:
+    days = "DTSTART;VALUE=DATE:20260704\nDTEND;VALUE=DATE:20260801"
+    times = "DTSTART:20260512T120000Z\nDTEND:20260512T123000Z"
+    event = "BEGIN:VCALENDAR\nBEGIN:VEVENT\nSUMMARY:Skagen\n{}\nEND:VEVENT\nEND:VCALENDAR\n"
+    assert recorded(event.format(days)) == "What: Skagen; Start: 2026-07-04; End: 2026-07-31"
+    assert recorded(event.format(times)) == (
+        "What: Skagen; Start: 2026-05-12 12:00 UTC; End: 2026-05-12 12:30 UTC"
+    )
 
 
 def test_a_person_has_all_that_was_entered() -> None:

@@ -44,6 +44,11 @@ def test_lists_verse_addresses_and_code_keep_their_lines(text: str) -> None:
     assert paragraphs(text) == text
 
 
+def test_a_line_of_prose_may_begin_with_a_time_or_a_date() -> None:
+    text = "The museum is open on every day but Monday from 9 until\n19.30, and it costs 10 euros."
+    assert paragraphs(text) == text.replace("\n", " ")
+
+
 def test_an_item_goes_on_where_it_is_indented() -> None:
     text = "1. First open the\n   valve to the left.\n2. Then wait until the\n   needle moves."
     assert (

@@ -80,6 +80,18 @@ def test_in_plain_words(question: str, text: str | None) -> None:
     assert (found and found.text) == text
 
 
+BOOKED = """day: 2026-03-30; payee: Stadtwerke; amount: -84.50
+day: 2026-03-27; payee: Jana; amount: 2940.17
+day: 2026-03-05; payee: Wohnbau; amount: -1050.00
+"""
+
+
+@pytest.mark.parametrize("question", ["What is the largest expense?", "total cost?"])
+def test_on_which_side_of_zero_expenses_stand_is_not_guessed(question: str) -> None:
+    (table,) = tables_in(BOOKED)
+    assert answer(question, table, "account.csv") is None
+
+
 RECEIPTS = """id: E1; vendor: Norrail; receipt: yes
 id: E2; vendor: Rode Taxi; receipt: no
 id: E3; vendor: De Zwaan; receipt: yes
