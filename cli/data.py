@@ -14,7 +14,7 @@ from dragon.errors import DragonError
 
 def backup(path: Annotated[Path, typer.Argument(help="The file to write.")]) -> None:
     """Back up documents, chats and the ledger to one file; the device may be running."""
-    from app.documents import backup
+    from app.storage import backup
 
     contents = backup.backup(Settings.read().data_dir, path)
     size = path.stat().st_size / 1e6
@@ -26,7 +26,7 @@ def restore(
     replace: Annotated[bool, typer.Option(help="Replace the documents that are there.")] = False,
 ) -> None:
     """Restore a backup into the data directory; stop the device first."""
-    from app.documents import backup
+    from app.storage import backup
 
     contents = backup.restore(path, Settings.read().data_dir, replace=replace)
     print(f"{_documents(contents.documents)} of {contents.created} restored.")

@@ -98,8 +98,7 @@ class Finder:
         With `relevant` only those likely to answer, or what a table answers. Raises
         InvalidRequestError if the scope names an unknown document or collection.
         """
-        query = await to_the_end(respelled(self.sessions, query))
-        asked, best = await self._nearest(query, k, scope)
+        query, asked, best = await self._nearest(query, k, scope)
         if not relevant:
             return best[:k]
         if (computed := await self._computed(query, best, scope)) is not None:
@@ -111,8 +110,7 @@ class Finder:
 
     async def passages(self, query: str, k: int, scope: Scope = EVERYTHING) -> list[DocumentHit]:
         """At most k passages that answer, under `context`; a summary or table's answer is first."""
-        query = await to_the_end(respelled(self.sessions, query))
-        asked, best = await self._nearest(query, SENTENCES * k, scope)
+        query, asked, best = await self._nearest(query, SENTENCES * k, scope)
         computed = await self._computed(query, best, scope) or []
         hits = (await self._judged(asked, best, scope))[: SENTENCES * k]
         near, texts = await to_the_end(self.near(hits)), cache(partial(text_of, self.tables.files))
@@ -176,15 +174,19 @@ class Finder:
                 ]
         return near
 
-    async def _nearest(self, query: str, k: int, scope: Scope) -> tuple[Query, list[DocumentHit]]:
-        """The query, and scored sentences, best first, near-duplicates removed."""
+    async def _nearest(
+        self, query: str, k: int, scope: Scope
+    ) -> tuple[str, Query, list[DocumentHit]]:
+        """The query as documents spell it, and scored sentences, best first, no near-duplicates."""
+        query = await to_the_end(respelled(self.sessions, query))
         asked = await self.run_urgent(lambda: Query.of(query, self.embedder))
         # A cancelled query would leave its snapshot open, and deleted text in the log with it.
         hits = await to_the_end(self._candidates(asked, max(CANDIDATES, 4 * k), scope))
         newest_first = sorted(await self._seen(hits), key=lambda hit: -hit.id)
-        return asked, await asyncio.to_thread(
+        best = await asyncio.to_thread(
             lambda: ranked(asked.questions, asked.vectors, self._titled(distinct(newest_first)))
         )
+        return query, asked, best
 
     def _titled(self, hits: Sequence[DocumentHit]) -> list[DocumentHit]:
         """Sentences that know their documents' titles; rows of tables say all by themselves."""

@@ -23,11 +23,11 @@ from dragon.retrieval.relevance import (
     BESIDE,
     LEAST,
     NAMED,
+    WORDS,
     Hit,
     log_odds,
     probability,
     relevance,
-    score,
 )
 
 
@@ -77,10 +77,8 @@ def ranked(questions: Sequence[str], vectors: Vectors, found: Sequence[H]) -> li
     scored = []
     for hit in found:
         value = max(
-            score(
-                0.0 if hit.vector is None else float(hit.vector @ vector),
-                coverage(question, _seen(hit)),
-            )
+            (0.0 if hit.vector is None else float(hit.vector @ vector))
+            + WORDS * coverage(question, _seen(hit))
             for question, vector in zip(questions, vectors, strict=True)
         )
         scored.append(replace(hit, score=value, relevance=relevance(value)))

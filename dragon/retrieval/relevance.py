@@ -82,11 +82,6 @@ class Hit:
     )
 
 
-def score(cosine: float, coverage: float) -> float:
-    """How well a passage fits a question, in units of cosine; `coverage` as `lexical.coverage`."""
-    return cosine + WORDS * coverage
-
-
 def log_odds(logit: float, lacking: float, cosine: float) -> float:
     """The log-odds that a line answers; `lacking` as `lexical.lacking`."""
     return LOGIT * logit + LACKING * lacking + COSINE * cosine + BIAS

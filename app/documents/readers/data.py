@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import date, timedelta
+from datetime import datetime, timedelta
 from statistics import mode
 from typing import Any
 
@@ -114,7 +114,6 @@ _CUE = re.compile(r"(?:00:)?(\d\d:\d\d(?::\d\d)?)[.,]\d{3} --> [^\n]*\n")
 _FOLDED = re.compile(r"\n[ \t]")
 _PROPERTY = re.compile(r'(?:[\w-]+\.)?([A-Za-z-]+)(?:;(?:[^:;"]|"[^"]*")*)*:(.*)')
 _ESCAPED = re.compile(r"\\([nN,;\\])")
-_DATE = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)\d\d(Z?))?")
 # What a person has entered, as it is called; the rest is for programs.
 _NAMES = {
     "SUMMARY": "What", "FN": "Name", "DTSTART": "Start", "DTEND": "End", "DUE": "Due",
@@ -123,6 +122,7 @@ _NAMES = {
     "ADR": "Address", "ORG": "Organization", "TITLE": "Title", "BDAY": "Birthday", "URL": "Link",
     "NOTE": "Note", "NICKNAME": "Nickname",
 }  # fmt: skip
+_DATED = ("Start", "End", "Due", "Birthday")
 _PROSE = ("Description", "Note")  # lines of their own, which say what they are about
 
 
@@ -152,8 +152,8 @@ def _cards(text: str) -> list[str]:
             if (name := _NAMES.get(found[1].upper())) is None:
                 continue
             value = found[2].removeprefix("mailto:").removeprefix("tel:")
-            if day := _DATE.fullmatch(value):
-                value = _moment(day, ends=name == "End")
+            if name in _DATED:
+                value = _moment(value, ends=name == "End")
             elif found[1].upper() in ("ADR", "ORG"):
                 value = ", ".join(filter(None, re.split(r"(?<!\\);", value)))
             value = one_line(_ESCAPED.sub(lambda e: " " if e[1] in "nN" else e[1], value))
@@ -161,14 +161,14 @@ def _cards(text: str) -> list[str]:
     return [*records, *([""] if said else []), *said]
 
 
-def _moment(found: re.Match[str], *, ends: bool) -> str:
+def _moment(value: str, *, ends: bool) -> str:
     """A day or a time; of whole days a calendar has the one after the last as their end."""
-    year, month, day, hour, minute, zone = found.groups()
-    if hour:
-        return f"{year}-{month}-{day} {hour}:{minute}{' UTC' if zone else ''}"
     with suppress(ValueError):
-        return str(date(int(year), int(month), int(day)) - timedelta(days=ends))
-    return found[0]
+        moment = datetime.fromisoformat(value)
+        if "T" in value:
+            return f"{moment:%Y-%m-%d %H:%M}{' UTC' if moment.tzinfo else ''}"
+        return str(moment.date() - timedelta(days=ends))
+    return value
 
 
 def _spoken(text: str) -> Iterator[str]:

@@ -114,8 +114,6 @@ def _value(cell: Any) -> str:
             return f"{_shown(100 * float(said['value']), None)}%"
         case "currency":
             return f"{_shown(float(said['value']), None)} {said.get('currency', '')}".strip()
-        case "boolean":
-            return "yes" if said["boolean-value"] == "true" else "no"
         case "date":
             return said["date-value"].removesuffix("T00:00:00").replace("T", " ")
     return odf_text(cell)

@@ -3,6 +3,10 @@
 The archive is a ZIP file: first `backup.json`, which lists the rest, then `dragon.db` (a snapshot
 of the database), `files/` (originals and parsed text) and `index/` (vectors). The document KV
 cache, which answers refill, and the API key are left out.
+
+Of a database to be restored nothing but the rows is taken: its schema may contain anything, such as
+triggers that run later, views in place of tables, folders to watch. The rows go, table by table,
+into a database of the same version made by our own migrations.
 """
 
 from __future__ import annotations
@@ -21,8 +25,10 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from app.storage.copying import ForeignDatabaseError, NewerDatabaseError, take_rows
-from app.storage.database import DATABASE
+from alembic.util import CommandError
+from sqlalchemy.exc import DatabaseError
+
+from app.storage.database import DATABASE, database_url, migrate
 from dragon.errors import DragonError
 
 VERSION = 1
@@ -198,15 +204,107 @@ def _opened(archive: Path) -> Iterator[tuple[zipfile.ZipFile, Contents]]:
         raise BackupError(f"{archive} cannot be unpacked: {error.strerror}.") from error
 
 
+# The rows of a database, which an older version may have written, or somebody else.
+
+
+_AT_ONCE = 1000
+_VERSIONS = "alembic_version"
+_SEARCH = "message_search"
+# Folders watched on another machine, or by the file's maker, are not watched here.
+_LEFT_OUT = frozenset({_VERSIONS, "watched_files", "watched_folders"})
+_INDEXED = """
+INSERT INTO message_search(text, message, conversation)
+SELECT text, id, conversation_id FROM messages WHERE role = 'user' OR state != 'writing'
+"""
+
+
+def _foreign(why: str) -> BackupError:
+    return BackupError(f"The backup cannot be restored: {why}.")
+
+
 def _take_rows(directory: Path) -> None:
-    """Replace the database, which an older version may have written, by one of our own making."""
+    """Replace the database by one of our own making that has its rows."""
     source = directory / "unpacked.db"
     (directory / DATABASE).replace(source)
     try:
-        take_rows(source, directory)
-    except NewerDatabaseError:
-        raise BackupError("The backup was made by a newer version of DRAGON.") from None
-    except ForeignDatabaseError as error:
-        raise BackupError(f"The backup cannot be restored: {error.message}.") from None
+        with closing(_read_only(source)) as foreign:
+            (state,) = foreign.execute("PRAGMA quick_check(1)").fetchone()
+            if state != "ok":
+                raise _foreign(f"the database is damaged: {state}")
+            migrate(database_url(directory), _version(foreign))
+            with closing(sqlite3.connect(directory / DATABASE)) as own, own:
+                _copy(foreign, own)
+        migrate(database_url(directory))
+    except CommandError as error:
+        raise BackupError("The backup was made by a newer version of DRAGON.") from error
+    except (DatabaseError, sqlite3.Error, OverflowError, UnicodeError) as error:
+        raise _foreign(f"the database is damaged: {error}") from error
     finally:
         source.unlink()
+
+
+def _read_only(source: Path) -> sqlite3.Connection:
+    """Open it read-only, without running anything in its schema."""
+    connection = sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    return connection
+
+
+def _version(foreign: sqlite3.Connection) -> str:
+    _require_table(foreign, _VERSIONS)
+    versions = foreign.execute(f"SELECT version_num FROM {_VERSIONS}").fetchall()  # noqa: S608
+    if len(versions) != 1 or not isinstance(versions[0][0], str) or not versions[0][0].isdecimal():
+        raise _foreign("the database has no version")
+    return versions[0][0]
+
+
+def _require_table(foreign: sqlite3.Connection, name: str) -> None:
+    """Raises BackupError unless a name is that of an ordinary table."""
+    kind = "SELECT type, sql FROM sqlite_master WHERE name = ?"
+    found = foreign.execute(kind, (name,)).fetchall()
+    if [each for each, _ in found] != ["table"] or "virtual" in found[0][1][:30].lower():
+        raise _foreign(f"the database has no table {name}")
+
+
+def _copy(foreign: sqlite3.Connection, own: sqlite3.Connection) -> None:
+    for table in _tables(own):
+        _require_table(foreign, table)
+        columns = _columns(own, table)
+        if not set(columns) <= set(_columns(foreign, table)):
+            raise _foreign(f"the table {table} is another one")
+        named = ", ".join(f'"{column}"' for column in columns)
+        rows = foreign.execute(f'SELECT {named} FROM "{table}"')  # noqa: S608
+        marks = ", ".join("?" * len(columns))
+        while some := rows.fetchmany(_AT_ONCE):
+            own.executemany(f'INSERT INTO "{table}" ({named}) VALUES ({marks})', some)  # noqa: S608
+    if _has(own, "watched_files"):
+        # Documents of a folder stay, as if they had been uploaded.
+        own.execute("UPDATE documents SET by_hand = 1")
+    if _has(own, _SEARCH):
+        own.execute(_INDEXED)
+    for name, last in foreign.execute("SELECT name, seq FROM sqlite_sequence").fetchall():
+        own.execute("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = ?", (last, name))
+    if own.execute("PRAGMA foreign_key_check").fetchone() is not None:
+        raise _foreign("the database refers to missing rows")
+
+
+def _tables(own: sqlite3.Connection) -> list[str]:
+    """Our tables whose rows to copy: full-text tables are built from others."""
+    found = own.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY rowid")
+    tables = found.fetchall()
+    virtual = [name for name, sql in tables if (sql or "").startswith("CREATE VIRTUAL")]
+    return [
+        name
+        for name, _ in tables
+        if not (name in _LEFT_OUT or name.startswith(("sqlite_", *virtual)))
+    ]
+
+
+def _columns(connection: sqlite3.Connection, table: str) -> list[str]:
+    return [
+        name for (name,) in connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
+    ]
+
+
+def _has(own: sqlite3.Connection, table: str) -> bool:
+    return bool(own.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone())

@@ -1,7 +1,4 @@
-"""Backups of a data directory in use, and what becomes of them.
-
-Covers `app.storage.copying`.
-"""
+"""Backups of a data directory in use, and what becomes of them."""
 
 from __future__ import annotations
 
@@ -14,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from app.documents.backup import BackupError, backup, restore
 from app.documents.store import DocumentStore
+from app.storage.backup import BackupError, backup, restore
 from app.storage.tables import Status
 from harness.pdf import pdf
 from tests.app.stores import NOTE, OTHER, finished, ingest, opened, segment_of, traces
