@@ -104,7 +104,7 @@ class Finder:
         if (computed := await self._computed(query, best, scope)) is not None:
             return computed
         found = await self._judged(asked, best, scope)
-        if sums_up(asked.text) and await asyncio.to_thread(self._is_a_part, found):
+        if sums_up(asked.text) and await self._is_a_part(found):
             return []
         return await asyncio.to_thread(_in_paragraphs, found[:k], self.tables.files)
 
@@ -214,16 +214,17 @@ class Finder:
                 return [known]
         return None
 
-    def _is_a_part(self, found: Sequence[DocumentHit]) -> bool:
+    async def _is_a_part(self, found: Sequence[DocumentHit]) -> bool:
         """Whether the first line is one of several parts, none of which is their sum."""
-        if len(_alike(found)) > 1:
-            return True
-        return any(
-            start <= hit.start < end and row not in each.totals and not sums_up(hit.text)
-            for hit in found[:1]
-            for each in self.tables.of(hit.document, hit.kind)
-            for row, (start, end) in enumerate(each.spans)
-        )
+        for first in found[:1]:
+            near = (await to_the_end(self.near([first])))[first.id]
+            if len({each.id for each in _alike([*found, *near])}) > 1:
+                return True
+            for known in await asyncio.to_thread(self.tables.of, first.document, first.kind):
+                for row, (start, end) in enumerate(known.spans):
+                    if start <= first.start < end and row not in known.totals:
+                        return not sums_up(first.text)
+        return False
 
     def _from_tables(self, query: str, best: Sequence[DocumentHit]) -> DocumentHit | None:
         """What the first of the nearest tables answers."""

@@ -339,6 +339,9 @@ async def test_one_of_several_parts_is_not_the_sum(store: DocumentStore) -> None
     (first, *_) = await store.search("How much did the harbour take in week 32?", 1)
     assert "385" in first.text
     assert await store.search("How much did the harbour take in total?", 1) == []
+    quarters = " ".join(f"Revenue in Q{n} was {9 + n} million." for n in range(1, 5))
+    await ingest(store, "quarters.txt", quarters.encode())
+    assert await store.search("What was the total revenue of the four quarters?", 1) == []
 
 
 async def test_one_row_of_a_table_is_not_the_sum(store: DocumentStore) -> None:
