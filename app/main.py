@@ -31,18 +31,7 @@ from app.api.openai import (
     vector_stores,
 )
 from app.api.openai.spellings import HEADER
-from app.api.page import (
-    conversations,
-    documents,
-    folders,
-    ledger,
-    ledger_reads,
-    model_choice,
-    model_offers,
-    pages,
-    projects,
-    socket,
-)
+from app.api.page import conversations, documents, folders, ledger, model_choice, pages, socket
 from app.api.responses import routes as responses
 from app.api_keys import api_keys
 from app.auth import Authenticator, api_key
@@ -96,12 +85,9 @@ _ROUTERS = (
     documents,
     folders,
     health,
-    ledger_reads,
     ledger,
     model_choice,
-    model_offers,
     pages,
-    projects,
     socket,
 )
 

@@ -13,7 +13,7 @@ import typer
 from app.api_keys import ApiKey, Documents, May, api_keys
 from app.auth import api_key
 from app.settings import Settings
-from cli.defaults import sign_in_link
+from cli.services import sign_in_link
 from dragon.errors import DragonError, InvalidRequestError
 from dragon.keys import KeyFile, require_name
 

@@ -1,15 +1,24 @@
-"""`dragon backup`, `restore` and `ledger verify`: the device's data directory."""
+"""`dragon backup`, `restore`, `ledger verify` and `doctor`: the device's data directory."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import shutil
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from app.settings import Settings
 from dragon.errors import DragonError
+
+if TYPE_CHECKING:
+    from app.ledger.verify import Verified
 
 
 def backup(path: Annotated[Path, typer.Argument(help="The file to write.")]) -> None:
@@ -32,26 +41,208 @@ def restore(
     print(f"{_documents(contents.documents)} of {contents.created} restored.")
 
 
+def _documents(count: int) -> str:
+    return "1 document" if count == 1 else f"{count} documents"
+
+
 def verify_ledger() -> None:
     """Check the chain of everything that left the device; the services may be running."""
-    from app.ledger.verify import verify
-    from app.storage.database import DATABASE, connect, database_url, session_maker
+    from app.storage.database import DATABASE
 
     data_dir = Settings.read().data_dir
     if not (data_dir / DATABASE).exists():
         raise DragonError(f"There is no ledger in {data_dir}: no device was started with it yet.")
+    found = asyncio.run(_verified(data_dir))
+    print(f"{found.answers} answers, {found.entries} entries: the chain holds.")
+    print(f"Its last hash is {found.head}")
 
-    async def check() -> None:
-        database = connect(database_url(data_dir))
+
+async def _verified(data_dir: Path) -> Verified:
+    from app.ledger.verify import verify
+    from app.storage.database import connect, database_url, session_maker
+
+    database = connect(database_url(data_dir))
+    try:
+        return await verify(session_maker(database))
+    finally:
+        await database.dispose()
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of one check; `well` is whether nothing is left to do by hand."""
+
+    what: str
+    says: str
+    well: bool = True
+
+
+def doctor() -> None:
+    """Check database, files, indexes and ledger, and repair the indexes; stop the device first."""
+    from app.storage.data_dir import owned, require_database
+
+    settings = Settings.read()
+    data_dir = settings.data_dir
+    with owned(data_dir):
+        require_database(data_dir)
+        found = list(examine(data_dir, settings.embedder))
+    for each in found:
+        print(f"{'ok   ' if each.well else 'WRONG'}  {each.what:<10}  {each.says}")
+    if not all(each.well for each in found):
+        raise typer.Exit(1)
+
+
+def examine(data_dir: Path, embedder: Path | None) -> Iterator[Finding]:
+    """Every check in turn; only the first without a readable database."""
+    from app.storage import full_text
+    from app.storage.database import DATABASE
+
+    try:
+        mended = full_text.mend(data_dir / DATABASE)
+    except sqlite3.DatabaseError:
+        mended = []  # the first check reports it, whatever it is
+    with closing(sqlite3.connect(data_dir / DATABASE)) as connection:
         try:
-            found = await verify(session_maker(database))
-        finally:
-            await database.dispose()
-        print(f"{found.answers} answers, {found.entries} entries: the chain holds.")
-        print(f"Its last hash is {found.head}")
+            yield _database(connection)
+            yield _full_text(connection, mended)
+            yield _originals(connection, data_dir)
+            yield _vectors(connection, data_dir, embedder)
+        except sqlite3.DatabaseError as error:
+            restore = "restore a backup: dragon restore FILE --replace"
+            yield Finding("database", f"cannot be read ({error}); {restore}", well=False)
+            return
+    yield _ledger(data_dir)
+    yield _quarantine(data_dir)
+    yield _cell()
+    yield _scans()
+    yield _disk(data_dir)
 
-    asyncio.run(check())
+
+def _database(connection: sqlite3.Connection) -> Finding:
+    problems = [text for (text,) in connection.execute("PRAGMA integrity_check(3)")]
+    if problems != ["ok"]:
+        says = f"{'; '.join(problems)}; restore a backup: dragon restore FILE --replace"
+        return Finding("database", says, well=False)
+    if strays := connection.execute("PRAGMA foreign_key_check").fetchall():
+        return Finding("database", f"{len(strays)} rows refer to missing rows", well=False)
+    (documents,) = connection.execute("SELECT count(*) FROM documents").fetchone()
+    (conversations,) = connection.execute("SELECT count(*) FROM conversations").fetchone()
+    return Finding("database", f"{documents} documents, {conversations} conversations")
 
 
-def _documents(count: int) -> str:
-    return "1 document" if count == 1 else f"{count} documents"
+def _full_text(connection: sqlite3.Connection, mended: Sequence[str]) -> Finding:
+    from app.storage.full_text import INDEXES, command
+
+    mended = list(mended)
+    for name in INDEXES:
+        try:
+            connection.execute(command(name, "integrity-check", 1))
+        except sqlite3.DatabaseError:
+            connection.execute(command(name, "rebuild"))
+            mended.append(name)
+    connection.commit()
+    return Finding("words", f"made again: {', '.join(mended)}" if mended else "can be searched")
+
+
+def _originals(connection: sqlite3.Connection, data_dir: Path) -> Finding:
+    from app.documents.folders.keeping import content_identity
+    from app.documents.uploads import identity
+
+    lost, altered, count = [], [], 0
+    rows = list(connection.execute("SELECT id, filename, owner FROM documents ORDER BY rowid"))
+    # A moved document keeps its id, and so does a renamed watched file.
+    kept = connection.execute("SELECT DISTINCT collection FROM documents UNION VALUES ('')")
+    collections = [collection for (collection,) in kept]
+    for document, name, owner in rows:
+        count += 1
+        path = data_dir / "files" / document / "original"
+        if not path.is_file():
+            lost.append(name)
+            continue
+        digest = _sha256(path)
+        if not any(
+            document == made(name, collection, digest, owner)
+            for collection in collections
+            for made in (identity, content_identity)
+        ):
+            altered.append(name)
+    says = [f"{count - len(lost) - len(altered)} of {count} as they were uploaded"]
+    if lost:
+        says.append(f"lost, upload them again: {', '.join(lost)}")
+    if altered:
+        says.append(f"altered, delete and upload them again: {', '.join(altered)}")
+    return Finding("originals", "; ".join(says), well=not (lost or altered))
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _vectors(connection: sqlite3.Connection, data_dir: Path, embedder: Path | None) -> Finding:
+    from dragon.retrieval.embedder import Embedder
+    from dragon.retrieval.index import IndexFileError, Segments
+
+    model = Embedder.load(embedder)
+    segments = Segments(data_dir / "index", model.fingerprint, model.dim)
+    rows = connection.execute("SELECT id FROM documents WHERE status = 'processed'").fetchall()
+    missing = 0
+    for (document,) in rows:
+        chunks = connection.execute(
+            "SELECT id FROM chunks WHERE document_id = ? ORDER BY id", (document,)
+        )
+        try:
+            held = {key for path in segments.of(document) for key in segments.read(path)[0]}
+            whole = held == {identity for (identity,) in chunks}
+        except IndexFileError:
+            whole = False
+        missing += not whole
+    again = f"; {missing} missing or damaged, which the next start makes again" if missing else ""
+    return Finding("vectors", f"of {len(rows) - missing} of {len(rows)} documents{again}")
+
+
+def _ledger(data_dir: Path) -> Finding:
+    from app.ledger.verify import LedgerDamagedError
+
+    try:
+        found = asyncio.run(_verified(data_dir))
+    except LedgerDamagedError as error:
+        return Finding("ledger", error.message, well=False)
+    return Finding("ledger", f"{found.answers} answers, {found.entries} entries: the chain holds")
+
+
+def _quarantine(data_dir: Path) -> Finding:
+    place = data_dir / "quarantine"
+    count = len(list(place.iterdir())) if place.is_dir() else 0
+    if not count:
+        return Finding("quarantine", "empty")
+    says = f"{count} files that the database does not know, in {place}: upload or delete them"
+    return Finding("quarantine", says, well=False)
+
+
+def _cell() -> Finding:
+    from app.documents.cell import layers
+
+    if len(layers()) == 2:
+        return Finding("parsers", "see no files and no network")
+    return Finding("parsers", "are limited in time and memory only: this system has no cell")
+
+
+def _scans() -> Finding:
+    from app.documents.readers.common import UnreadableError
+    from app.documents.readers.ocr import NEEDED, installed
+
+    if (ocr := installed()) is None:
+        return Finding("scans", f"are not read. {NEEDED}")
+    try:
+        return Finding("scans", f"are read by {ocr.program}: {', '.join(ocr.languages)}")
+    except UnreadableError as error:
+        return Finding("scans", f"are not read. {error.message}")
+
+
+def _disk(data_dir: Path) -> Finding:
+    from app.disk import RESERVED_BYTES
+
+    free = shutil.disk_usage(data_dir).free
+    enough = free > 2 * RESERVED_BYTES
+    return Finding("disk", f"{free / 1e9:.1f} GB free", well=enough)

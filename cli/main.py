@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from cli import api_keys, data, doctor, mcp_stdio, models, peer_commands, running_device, services
+from cli import api_keys, data, mcp_stdio, models, peer_commands, running_device, services
 from dragon.errors import DragonError
 
 program = typer.Typer(
@@ -25,7 +25,7 @@ for command in (
     services.device,
     data.backup,
     data.restore,
-    doctor.doctor,
+    data.doctor,
     models.profile,
 ):
     program.command()(command)

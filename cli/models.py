@@ -15,7 +15,7 @@ from app.models.catalogue import OFFERS, Offer, offer_named
 from app.models.found import Listing, look, model_named
 from app.models.model import Model, ModelKind, gigabytes
 from app.settings import Settings
-from cli.defaults import is_set, share_cores, share_link
+from cli.services import is_set, share_cores, share_link
 from dragon.models import EMBEDDED_WRITER, PACKAGE
 
 program = typer.Typer(

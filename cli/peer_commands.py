@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.settings import Settings
-from cli import defaults, services
+from cli import services
 from dragon.errors import ConfigurationError
 from dragon.keys import KeyFile
 from peer.corpus.versions import FLAT_UP_TO, Versions
@@ -142,7 +142,7 @@ def _build(source: Path, out: Path | None, processes: int, sharding: Sharding | 
     from peer.corpus import builder
     from peer.corpus.parts import Workers
 
-    place, embedder = out or defaults.corpus(settings), Embedder.load(settings.embedder)
+    place, embedder = out or services.corpus(settings), Embedder.load(settings.embedder)
     with Progress() as progress, ExitStack() as stack:
         workers = None
         if processes > 1:
@@ -193,4 +193,4 @@ def switch(version: str, path: _Place = None) -> None:
 
 
 def _versions(path: Path | None) -> Versions:
-    return Versions(path or defaults.corpus(Settings.read()))
+    return Versions(path or services.corpus(Settings.read()))

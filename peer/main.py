@@ -28,11 +28,10 @@ from dragon.retrieval import relevance
 from dragon.retrieval.embedder import Embedder, TextEmbedder
 from dragon.retrieval.judge import Judge
 from dragon.retrieval.prompt_rows import Answers
-from peer.context import Shared
+from peer.context import PeerMetrics, Shared
 from peer.corpus.store import Corpus
 from peer.corpus.versions import Versions
 from peer.keys import USAGE, DeviceKey, KeyRing, KeyUsage, key_file
-from peer.metrics import PeerMetrics
 from peer.retrieval import Retriever
 from peer.server import serve
 from peer.settings import PeerSettings

@@ -20,8 +20,8 @@ from app.peer_link.fetch import Fetcher, PublicHit
 from dragon.inference.engine import Engine
 from dragon.inference.rows import Begins, Row, room_for_document
 from dragon.inference.tokenizer import Tokenizer
-from dragon.inference.writer import EVERYDAY
 from dragon.link import control
+from dragon.models import EVERYDAY
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.judge import TextJudge
 from dragon.retrieval.prompt_rows import (

@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 
 from app.generation.cloud_view import MARK
 from app.generation.events import GenerationRequest
-from app.greedy import written
 from dragon.errors import DragonError
 from dragon.inference.engine import Engine
 from dragon.inference.rows import Row
+from dragon.inference.run import written
 from dragon.inference.tokenizer import Message, Tokenizer
-from dragon.inference.writer import ALONE, transcript
 from dragon.link.control import MAX_QUERY
+from dragon.models import ALONE, transcript
 from dragon.retrieval.query_parsing import asks_nothing
 
 log = logging.getLogger(__name__)

@@ -239,9 +239,9 @@ def _tried(settings: Settings, task: Task) -> Report:
 
 async def _written(model: Backend, tokenizer: Tokenizer, task: Task, *, quotes: bool) -> list[int]:
     """The likeliest tokens of a short answer."""
-    from app.greedy import written
     from dragon.inference.engine import Engine
     from dragon.inference.rows import Row
+    from dragon.inference.run import written
     from dragon.retrieval.prompt_rows import quotes_of
 
     tokens: list[int] = []

@@ -9,18 +9,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Generic, ParamSpec, Self, TypeVar
 
 from dragon.errors import DragonError
+from dragon.inference import scoring
 from dragon.inference.decoder import Decoder, Decoding
 from dragon.inference.engine import Engine
 from dragon.inference.estimates import Pace
 from dragon.inference.jobs import Outcome, Step, StepResult
 from dragon.inference.rows import Row
-from dragon.protocol.messages import SessionMessage
+from dragon.inference.tokenizer import Message, Tokenizer
+from dragon.protocol.messages import SessionMessage, Work
 from dragon.protocol.session import Session
 from dragon.protocol.state import Settled
+from dragon.sampling import mixture
+from dragon.sampling.params import Sampling
 
 log = logging.getLogger(__name__)
 
@@ -148,3 +152,31 @@ class Run(ABC, Generic[Item]):
         except Exception as error:
             log.exception("an answer failed")
             self._fail(DragonError(f"the answer failed: {error}"))
+
+
+_GREEDY = Sampling(0.0)
+
+
+async def written(
+    engine: Engine, tokenizer: Tokenizer, asked: str, limit: int, row: Row | None = None
+) -> AsyncGenerator[int, None]:
+    """The likeliest tokens of a reply, at most `limit`; it continues past end tokens.
+
+    `row` is what precedes the message, by default nothing. Closing the generator frees the engine.
+    Raises `DragonError` if the model fails.
+    """
+    decoder = engine.open(
+        [row or Row(tuple(tokenizer.bare_row()), 0.0)],
+        tokenizer.conversation([Message("user", asked)]),
+        limit=limit,
+    )
+    try:
+        await asyncio.wrap_future(decoder.prefilled)
+        work = Work(0, (), 1, 0)
+        for position in range(min(limit, decoder.horizon)):
+            (side,) = await asyncio.wrap_future(scoring.run(engine, decoder, work))
+            token = mixture.draft(side, _GREEDY, position)
+            yield token
+            work = Work(position, (token,), 1, 0)
+    finally:
+        engine.close(decoder)

@@ -14,7 +14,7 @@ from pathlib import Path
 from app.ledger.verify import LedgerDamagedError, verify
 from app.storage import database
 from app.storage.tables import Status
-from cli.doctor import examine
+from cli.data import examine
 from dragon.errors import NotFoundError
 from harness import warm
 from harness.faults.disk import Failure

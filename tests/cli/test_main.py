@@ -1,6 +1,6 @@
 """The program: what it prints, and that it leaves nothing running.
 
-Covers `cli.peer_commands`, `cli.defaults`, `cli.supervisor` and `peer.main`.
+Covers `cli.peer_commands`, `cli.services`, `cli.supervisor` and `peer.main`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Runs `dragon up` with services that answer /ready, and /again by asking for others in their place.
 _STAND_IN = """
 import os, socket, sys, threading, time
-from cli.gate import GO, LOADED, SWITCH
+from cli.supervisor import GO, LOADED, SWITCH
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 class Ready(BaseHTTPRequestHandler):

@@ -1,7 +1,4 @@
-"""The built-in model, as installed, on both sides: it answers people, and not its own instructions.
-
-Covers `dragon.inference.writer`.
-"""
+"""The built-in model, as installed, on both sides: it answers people, not its own instructions."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from dragon.inference import writer
+from dragon import models
 from dragon.models import EMBEDDED_WRITER
 from dragon.retrieval.prompt_rows import INSTRUCTION, NOTHING_FOUND
 from harness import services
@@ -21,8 +18,8 @@ from tests.contract.asking import upload
 pytestmark = pytest.mark.services
 
 INSTRUCTIONS = (
-    writer.ALONE,
-    writer.EVERYDAY,
+    models.ALONE,
+    models.EVERYDAY,
     INSTRUCTION,
     NOTHING_FOUND,
     "You are a helpful AI assistant named SmolLM, trained by Hugging Face",

@@ -1,6 +1,6 @@
 """Document KV of the peer: it waits for a slot, and gives it back.
 
-Covers `peer.metrics` and `peer.retrieval`.
+Covers `peer.context` and `peer.retrieval`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from dragon.link.bodies import Bulk
 from dragon.link.registry import Message
 from dragon.retrieval.prompt_rows import document_row
 from dragon.retrieval.relevance import Hit
-from peer.context import Shared
-from peer.metrics import PeerMetrics
+from peer.context import PeerMetrics, Shared
 from peer.serving import CloudFetch
 from tests import tiny
 

@@ -1,8 +1,11 @@
-"""`/api/conversations`: the list with its search, one with its messages, changes, exports."""
+"""`/api/conversations`: their list, search, messages, changes and exports; `/api/projects`."""
 
 from __future__ import annotations
 
 import asyncio
+import re
+import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
@@ -14,12 +17,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.page.markdown import render
 from app.container import State
-from app.conversations import export
 from app.documents.uploads import MAX_COLLECTION_CHARACTERS
 from app.storage.tables import Conversation, MessageState, StoredMessage
 
-router = APIRouter(prefix="/api/conversations", tags=["conversations"])
+router = APIRouter(prefix="/api", tags=["conversations"])
 
+_UNSAFE = re.compile(r"[^\w .-]+")
 Title = Annotated[str, Field(min_length=1, max_length=200, pattern=r"\S")]
 
 
@@ -46,7 +49,7 @@ def _place(
     return before, after
 
 
-@router.get("")
+@router.get("/conversations")
 async def list_conversations(
     state: State,
     place: Annotated[tuple[int | None, str], Depends(_place)],
@@ -69,7 +72,7 @@ async def list_conversations(
     }
 
 
-@router.get("/{identity}")
+@router.get("/conversations/{identity}")
 async def get_conversation(identity: str, state: State) -> dict[str, Any]:
     """A conversation with all of its messages, answers as safe HTML."""
     conversation = await state.conversations.get(identity)
@@ -78,19 +81,19 @@ async def get_conversation(identity: str, state: State) -> dict[str, Any]:
     return summary(conversation) | {"messages": whole}
 
 
-@router.get("/{identity}/messages/{message}/tokens")
+@router.get("/conversations/{identity}/messages/{message}/tokens")
 async def get_tokens(identity: str, message: str, state: State) -> dict[str, Any]:
     """The provenance of an answer's tokens."""
     return {"tokens": (await state.conversations.message(message)).tokens}
 
 
-@router.patch("/{identity}")
+@router.patch("/conversations/{identity}")
 async def change_conversation(identity: str, change: Change, state: State) -> dict[str, Any]:
     """Rename, show another branch, move to a project, pin, archive, make private."""
     return summary(await state.conversations.change(identity, **change.model_dump()))
 
 
-@router.delete("/{identity}")
+@router.delete("/conversations/{identity}")
 async def delete_conversation(identity: str, state: State) -> dict[str, Any]:
     """Delete a conversation permanently; an answer being written ends."""
     for message in await state.conversations.messages(identity):
@@ -100,7 +103,7 @@ async def delete_conversation(identity: str, state: State) -> dict[str, Any]:
     return {"id": identity, "deleted": True}
 
 
-@router.get("/{identity}/export")
+@router.get("/conversations/{identity}/export")
 async def export_conversation(
     identity: str, state: State, as_: Annotated[Literal["markdown", "json"], Query(alias="as")]
 ) -> Response:
@@ -108,14 +111,71 @@ async def export_conversation(
     conversation = await state.conversations.get(identity)
     messages = await state.conversations.messages(identity)
     if as_ == "json":
-        whole = export.as_json(conversation, messages)
+        whole = as_json(conversation, messages)
         content, kind = orjson.dumps(whole, option=orjson.OPT_INDENT_2), "application/json"
     else:
         branch = await state.conversations.path(conversation.leaf) if conversation.leaf else []
-        content, kind = export.as_markdown(conversation, branch).encode(), "text/markdown"
-    name = quote(export.filename(conversation, "json" if as_ == "json" else "md"))
+        content, kind = as_markdown(conversation, branch).encode(), "text/markdown"
+    name = quote(filename(conversation, "json" if as_ == "json" else "md"))
     disposition = f"attachment; filename*=UTF-8''{name}"
     return Response(content, media_type=kind, headers={"Content-Disposition": disposition})
+
+
+def filename(conversation: Conversation, ending: str) -> str:
+    """A name that is valid on every file system."""
+    stem = _UNSAFE.sub("", conversation.title).strip(" .")[:60] or "conversation"
+    return f"{stem}.{ending}"
+
+
+def as_json(conversation: Conversation, messages: Sequence[StoredMessage]) -> dict[str, Any]:
+    """All branches, with sources and how each answer came about."""
+    return {
+        "id": conversation.id,
+        "title": conversation.title,
+        "created_at": conversation.created_at,
+        "updated_at": conversation.updated_at,
+        "leaf": conversation.leaf,
+        "messages": [message_as_json(message) for message in messages],
+    }
+
+
+def message_as_json(message: StoredMessage) -> dict[str, Any]:
+    return {
+        "id": message.id,
+        "parent": message.parent_id,
+        "role": message.role,
+        "text": message.text,
+        "private": message.private,
+        "state": message.state,
+        "created_at": message.created_at,
+        **message.record,
+    }
+
+
+def as_markdown(conversation: Conversation, branch: Sequence[StoredMessage]) -> str:
+    """The shown branch, with the names of the sources."""
+    day = time.strftime("%Y-%m-%d %H:%M", time.localtime(conversation.created_at))
+    parts = [f"# {conversation.title}", f"_{day}_"]
+    for message in branch:
+        who = "You" if message.role == "user" else "Answer"
+        parts += [f"## {who}{_kept(message)}", message.text.strip()]
+        if sources := message.record.get("sources"):
+            parts.append("\n".join(["Sources:", "", *map(_source, sources)]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _kept(message: StoredMessage) -> str:
+    if not message.private:
+        return ""
+    begun_openly = "private_from" in message.record
+    return f" ({'begun openly, then ' if begun_openly else ''}kept on this device)"
+
+
+def _source(source: dict[str, Any]) -> str:
+    page = f", page {source['page']}" if source.get("page") else ""
+    confidence = source.get("confidence")
+    scan = f", recognised with {confidence} % confidence" if confidence is not None else ""
+    return f"- {source['title']}{page}{scan} ({source['side']})"
 
 
 def summary(conversation: Conversation) -> dict[str, Any]:
@@ -140,4 +200,36 @@ def view(message: StoredMessage) -> dict[str, Any]:
         seams = [(offset, joint) for offset, joint, _ in message.record.get("seams", [])]
         phrases = message.record.get("phrases", [])
         blocks = [asdict(block) for block in render(message.text, seams, phrases)]
-    return {**export.message_as_json(message), "blocks": blocks}
+    return {**message_as_json(message), "blocks": blocks}
+
+
+class ProjectBody(BaseModel):
+    """A project; its name is that of its collection."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    name: Annotated[str, Field(min_length=1, max_length=MAX_COLLECTION_CHARACTERS, pattern=r"\S")]
+    instruction: Annotated[str, Field(max_length=2000)] = ""
+
+
+@router.get("/projects")
+async def list_projects(state: State) -> dict[str, Any]:
+    """All projects, with how many documents and conversations they have."""
+    found = await state.conversations.projects.list()
+    return {"data": [asdict(project) for project in found]}
+
+
+@router.put("/projects")
+async def put_project(project: ProjectBody, state: State) -> dict[str, str]:
+    """Create a project, or change its instruction."""
+    projects = state.conversations.projects
+    return {"name": await projects.put(project.name, project.instruction)}
+
+
+@router.delete("/projects")
+async def delete_project(
+    name: Annotated[str, Query(max_length=MAX_COLLECTION_CHARACTERS)], state: State
+) -> dict[str, Any]:
+    """Delete a project that has no documents; its conversations stay."""
+    await state.conversations.projects.delete(name)
+    return {"name": name, "deleted": True}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from base64 import b64encode
 from collections.abc import Sequence
 from contextlib import suppress
@@ -12,7 +13,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.openai.openapi import failures
-from app.api.page.passage_view import blocks_around, rendered
+from app.api.page.markdown import render
 from app.container import AppState, State
 from app.documents.page_picture import drawn
 from app.documents.readers.common import PAGE_BREAK
@@ -25,6 +26,14 @@ from dragon.localizable import localizable
 router = APIRouter(prefix="/api/documents", tags=["documents"])
 
 _NO_PAGE = localizable("file.page", "This page cannot be shown.")
+# Surround the passage: private-use characters, which are removed from the text.
+BEGIN, END = "\ue002", "\ue003"
+_NO_MARKS = str.maketrans(dict.fromkeys((BEGIN, END), "\ufffd"))
+# What makes a line a heading, an item or a row: a mark before it would make it a paragraph.
+_MARKUP = re.compile(r"[ \t]*(?:(?:#{1,6}|[-*+>|]|\d+[.)])[ \t]+)*")
+_ROW_END = re.compile(r"[ \t]*\|?\s*\Z")
+_FAR = 2_000
+
 Place = Annotated[int, Query(ge=0)]
 Ids = Annotated[list[Annotated[str, Field(max_length=64)]], Field(min_length=1, max_length=1000)]
 
@@ -49,7 +58,7 @@ async def view(
 ) -> dict[str, Any]:
     """A part of a document's text, by characters; of Markdown whole blocks, also as safe HTML.
 
-    In the HTML, `passage_view.BEGIN` and `END` surround the text from `mark` to `until`. `page` is
+    In the HTML, `BEGIN` and `END` surround the text from `mark` to `until`. `page` is
     that of `mark`, of so many `pages`, if they can be drawn.
     """
     found, text = await state.documents.text(document)
@@ -131,3 +140,23 @@ async def _redactions(state: AppState, documents: Sequence[str]) -> list[Redacti
         with suppress(NotFoundError, NotYoursError):
             found.append(await state.documents.redaction(document))
     return found
+
+
+def blocks_around(text: str, start: int, end: int) -> tuple[int, int]:
+    """A range extended to the blank lines around it, if they are near."""
+    before = text.rfind("\n\n", max(0, start - _FAR), start)
+    after = text.find("\n\n", end, end + _FAR)
+    first = before + 2 if before >= 0 else 0 if start <= _FAR else start
+    return first, after if after >= 0 else len(text) if len(text) - end <= _FAR else end
+
+
+def rendered(text: str, start: int = 0, end: int = 0) -> str:
+    """Markdown as safe HTML; the characters `BEGIN` and `END` surround `start` to `end`."""
+    text = text.translate(_NO_MARKS)
+    if start < end:
+        markup = _MARKUP.match(text, start, end)
+        first = markup.end() if markup else start
+        last = _ROW_END.search(text, first, end)
+        stop = last.start() if last else end
+        text = f"{text[:first]}{BEGIN}{text[first:stop]}{END}{text[stop:]}"
+    return "".join(block.html for block in render(text))

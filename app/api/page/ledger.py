@@ -1,10 +1,10 @@
-"""`/api/ledger`: what left the device, answer by answer."""
+"""`/api/ledger`: what left the device, answer by answer, and what programs were given."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import AsyncIterator
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import orjson
 from fastapi import APIRouter, Query
@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from app.api.openai.openapi import failures
 from app.container import State
 from app.ledger import verify
+from app.ledger.reads import reads
 from app.storage.tables import LedgerAnswer
 
 router = APIRouter(prefix="/api/ledger", tags=["ledger"])
@@ -32,6 +33,10 @@ class Frame(BaseModel):
     digest: str
     previous: str
     hash: str
+
+    @classmethod
+    def of(cls, link: verify.ChainEntry) -> Frame:
+        return cls(seq=link.seq, previous=link.previous, hash=link.hash, **vars(link.entry))
 
 
 class Total(BaseModel):
@@ -117,6 +122,37 @@ class AnswerLedger(BaseModel):
     epsilon: Epsilon | None
 
 
+class PassageRead(BaseModel):
+    """A part of a document's text, by character offsets."""
+
+    document: str
+    start: int
+    end: int
+
+
+class ReadEntry(BaseModel):
+    """Something given to a program, when in Unix seconds; `reader` is the program's own name.
+
+    `bytes` is its total size; `passages` is null if one of their documents was deleted since.
+    `answer` is the ledger id of the answer it was given, if it was one.
+    """
+
+    id: str
+    at: float
+    reader: str
+    tool: str
+    answer: str | None
+    bytes: int
+    passages: list[PassageRead] | None
+
+
+class ReadList(BaseModel):
+    """Reads, newest first."""
+
+    object: Literal["list"] = "list"
+    data: list[ReadEntry]
+
+
 @router.get("", responses=failures(404))
 async def list_answers(
     state: State,
@@ -128,14 +164,7 @@ async def list_answers(
     found = await verify.answers(state.ledger.sessions, limit, before)
     return AnswerList(
         data=[
-            AnswerSummary(
-                answer=each.answer.id,
-                started_at=each.answer.started_at,
-                private=each.answer.private,
-                left=_left(each.answer),
-                frames=each.frames,
-                bytes=each.bytes,
-            )
+            AnswerSummary(**_begun(each.answer), frames=each.frames, bytes=each.bytes)
             for each in found
         ]
     )
@@ -154,7 +183,18 @@ async def export(state: State) -> StreamingResponse:
 
 async def _lines(chain: AsyncIterator[verify.ChainEntry]) -> AsyncIterator[bytes]:
     async for link in chain:
-        yield orjson.dumps({"answer": link.entry.answer, **_frame(link).model_dump()}) + b"\n"
+        yield orjson.dumps({"answer": link.entry.answer, **Frame.of(link).model_dump()}) + b"\n"
+
+
+@router.get("/reads")
+async def list_reads(
+    state: State,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    before: str | None = None,
+) -> ReadList:
+    """What programs were given, newest first, after the one with id `before`."""
+    found = await reads(state.ledger.sessions, limit, before)
+    return ReadList(data=[ReadEntry.model_validate(row, from_attributes=True) for row in found])
 
 
 @router.get("/{answer}")
@@ -169,14 +209,11 @@ async def get_answer(answer: str, state: State) -> AnswerLedger:
         kinds[link.entry.kind].frames += 1
         kinds[link.entry.kind].bytes += link.entry.bytes
     return AnswerLedger(
-        answer=row.id,
-        started_at=row.started_at,
-        private=row.private,
-        left=_left(row),
+        **_begun(row),
         asked=row.asked,
         words=row.words,
         given=None if row.given is None else [GivenPart(**part) for part in row.given],
-        frames=[_frame(link) for link in links],
+        frames=[Frame.of(link) for link in links],
         bytes=sum(link.entry.bytes for link in links),
         kinds=kinds,
         fivegrams=(
@@ -188,19 +225,11 @@ async def get_answer(answer: str, state: State) -> AnswerLedger:
     )
 
 
-def _left(row: LedgerAnswer) -> str | None:
+def _begun(row: LedgerAnswer) -> dict[str, Any]:
     left = verify.left(row)
-    return None if left is None else str(left)
-
-
-def _frame(link: verify.ChainEntry) -> Frame:
-    entry = link.entry
-    return Frame(
-        seq=link.seq,
-        at=entry.at,
-        kind=entry.kind,
-        bytes=entry.bytes,
-        digest=entry.digest,
-        previous=link.previous,
-        hash=link.hash,
-    )
+    return {
+        "answer": row.id,
+        "started_at": row.started_at,
+        "private": row.private,
+        "left": None if left is None else str(left),
+    }

@@ -1,4 +1,4 @@
-"""`/api/models`: the models on this machine, trying one, and choosing one."""
+"""`/api/models`: the models on this machine, trying and choosing one, and fetching others."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from pydantic import BaseModel, ConfigDict, SecretStr, field_validator
 from app.api.openai.openapi import failures
 from app.api.page.languages import texts
 from app.container import AppState, State
+from app.models.catalogue import offer_named
 from app.models.choice import choose, prepare
+from app.models.download import Standing
 from app.models.found import Listing, look
-from app.models.model import Model, ModelKind
+from app.models.model import Model, ModelKind, installed_memory
 from app.models.trial import Task
 from dragon.errors import InvalidRequestError
 from dragon.keys import require_sendable
@@ -116,3 +118,41 @@ async def _found(state: AppState) -> Listing:
 async def _gone(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+@router.get("/offers")
+async def list_offers(state: State) -> dict[str, Any]:
+    """All of them, each with how much of it is here; `fits`: this machine has the memory."""
+    found = await asyncio.to_thread(state.downloads.standings, state.settings.models_dir)
+    return {"data": [_shown(standing) for standing in found]}
+
+
+@router.post("/get", status_code=202, responses=failures(404))
+async def get_model(body: Named, state: State) -> None:
+    """Fetch one, from where an earlier attempt ended; the list says how far it is."""
+    offer = offer_named(body.name)
+    await asyncio.to_thread(state.downloads.start, offer, state.settings.models_dir)
+
+
+@router.post("/get/cancel", status_code=204, responses=failures(404))
+async def cancel(body: Named, state: State) -> None:
+    """End that, and delete what has come of it."""
+    offer = offer_named(body.name)
+    await asyncio.to_thread(state.downloads.cancel, offer, state.settings.models_dir)
+
+
+def _shown(standing: Standing) -> dict[str, Any]:
+    offer = standing.offer
+    return with_localizable(
+        {
+            "name": offer.name,
+            "memory": offer.memory,
+            "licence": offer.licence,
+            "good_at": offer.good_at,
+            "fits": offer.memory <= installed_memory(),
+            "stage": standing.stage,
+            "there": standing.there,
+            "size": standing.size,
+            "problem": standing.problem,
+        }
+    )

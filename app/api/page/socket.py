@@ -20,10 +20,23 @@ from starlette.websockets import WebSocketState
 from app.api.errors import validation_problem
 from app.api.openai.parameters import require_tools
 from app.api.openai.turns import as_messages
-from app.api.page.client_messages import INCOMING, Again, Ask, Continue, Incoming, Say, Stop, Watch
 from app.api.page.conversations import summary, view
+from app.api.page.frames import (
+    INCOMING,
+    Again,
+    Ask,
+    Continue,
+    Frame,
+    Incoming,
+    Say,
+    Stop,
+    Watch,
+    done,
+    failure,
+    frames,
+    to_message,
+)
 from app.api.page.parameters import branch_request, request_of
-from app.api.page.server_messages import Frame, done, failure, frames, to_message
 from app.container import AppState, State
 from app.conversations import record
 from app.conversations.background_run import BackgroundRun

@@ -1,7 +1,4 @@
-"""Projects: collections with an instruction and conversations, and what their answers read.
-
-Covers `app.api.page.projects` as well.
-"""
+"""Projects: collections with an instruction and conversations, and what their answers read."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Conversations over HTTP and the socket, as the page uses them.
 
-Covers `app.conversations.background_run`, `app.conversations.export`
-and `app.conversations.store`.
+Covers `app.conversations.background_run` and `app.conversations.store`.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ import httpx
 import pytest
 from websockets.sync.client import ClientConnection, connect
 
+from app.api.page.frames import frames
 from app.api.page.parameters import Params, branch_request
-from app.api.page.server_messages import frames
 from app.container import AppState
 from app.generation.events import GenerationRequest
 from app.storage.database import DATABASE, database_url, migrate

@@ -14,6 +14,7 @@ import httpx
 import pytest
 from PIL import Image
 
+from app.api.page.documents import BEGIN, END, blocks_around, rendered
 from app.api.page.parameters import Params, branch_request
 from app.container import AppState
 from app.documents import page_picture
@@ -165,3 +166,40 @@ async def test_what_is_no_pdf_or_no_longer_one_is_not_drawn(
     refused = await client.get(f"/api/documents/{lease.id}/page", params={"number": 1})
     assert refused.status_code == 404
     assert "cannot be shown" in refused.json()["error"]["message"]
+
+
+BOAT = (
+    "# The boat\n\nIt is *old*. It is kept in the shed.\n\n- oars\n- a rope\n\n"
+    "| what | where |\n|---|---|\n| anchor | bow |\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("passage", "html"),
+    [
+        ("# The boat", f"<h1>{BEGIN}The boat{END}</h1>"),
+        ("It is kept in the shed.", f"</em>. {BEGIN}It is kept in the shed.{END}</p>"),
+        ("- a rope\n", f"<li>{BEGIN}a rope{END}</li>"),
+        ("| anchor | bow |\n", f"<td>{BEGIN}anchor</td>\n<td>bow{END}</td>"),
+    ],
+)
+def test_a_passage_is_marked_within_its_block(passage: str, html: str) -> None:
+    start = BOAT.index(passage)
+    whole = rendered(BOAT, start, start + len(passage))
+    assert html in whole
+    assert whole.replace(BEGIN, "").replace(END, "") == rendered(BOAT)
+
+
+def test_a_text_brings_no_marks_and_no_html() -> None:
+    assert (
+        rendered(f"{BEGIN}<script>x</script>{END}") == "<p>�&lt;script&gt;x&lt;/script&gt;�</p>\n"
+    )
+
+
+def test_whole_blocks_are_shown_where_they_are_near() -> None:
+    start = BOAT.index("kept")
+    first, last = blocks_around(BOAT, start, start + 4)
+    assert BOAT[first:last] == "It is *old*. It is kept in the shed."
+    assert blocks_around(BOAT, 0, len(BOAT)) == (0, len(BOAT))
+    long = "word " * 4000
+    assert blocks_around(long, 10_000, 10_010) == (10_000, 10_010)

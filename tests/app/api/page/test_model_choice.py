@@ -14,12 +14,14 @@ import pytest
 from app.container import AppState
 from app.main import create_app
 from app.models import trial
+from app.models.catalogue import OFFERS
 from app.models.model import Model
 from app.models.trial import Report
 from dragon.errors import InvalidRequestError
 from dragon.inference.choice import ModelChoice
 from dragon.localizable import Localizable
 from dragon.models import EMBEDDED_WRITER
+from harness.faults import hub
 from harness.faults.openai_server import Behaviour, Served, serving
 from harness.models import SMALL_MODEL
 
@@ -175,3 +177,31 @@ async def test_a_server_is_given_the_key_that_it_asks_for(
 async def test_it_is_closed_without_the_key(client: httpx.AsyncClient) -> None:
     del client.headers["authorization"]
     assert (await client.get("/api/models")).status_code == 401
+
+
+async def test_one_is_fetched_and_stands_as_here(
+    client: httpx.AsyncClient, embedded_gguf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def offer() -> dict[str, object]:
+        listed = (await client.get("/api/models/offers")).json()["data"]
+        assert [each["name"] for each in listed] == [each.name for each in OFFERS]
+        first: dict[str, object] = listed[0]
+        return first
+
+    with hub.serving(hub.Hub(embedded_gguf.read_bytes())) as there:
+        monkeypatch.setenv("HF_ENDPOINT", there.url)
+        before = await offer()
+        assert (before["stage"], before["fits"], before["licence"]) == ("none", True, "Apache-2.0")
+        begun = await client.post("/api/models/get", json={"name": before["name"]})
+        assert begun.status_code == 202
+        while (now := await offer())["stage"] == "coming":
+            pass
+    assert now["stage"] == "here"
+    assert now["there"] == now["size"]
+
+
+async def test_one_that_is_not_offered_is_unknown(client: httpx.AsyncClient) -> None:
+    for path in ("/api/models/get", "/api/models/get/cancel"):
+        refused = await client.post(path, json={"name": "nothing"})
+        assert refused.status_code == 404
+        assert "'nothing'" in refused.json()["error"]["message"]

@@ -1,6 +1,6 @@
 """`/ws/chat` on a real port, as the page uses it.
 
-Covers `app.api.page.client_messages`, `app.api.page.parameters` and `app.api.page.server_messages`.
+Covers `app.api.page.frames` and `app.api.page.parameters`.
 """
 
 from __future__ import annotations

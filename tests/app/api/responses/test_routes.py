@@ -1,7 +1,6 @@
 """`/v1/responses` by the stock client: whole, streamed, stored, followed up and deleted.
 
-Covers `app.api.responses.bodies`, `app.api.responses.render`, `app.api.responses.shapes`
-and `app.api.responses.stored`.
+Covers `app.api.responses.bodies`, `app.api.responses.render` and `app.api.responses.shapes`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dragon.inference.writer import ALONE, transcript
+from dragon.models import ALONE, transcript
 from training.writer import rewritten
 
 

@@ -1,15 +1,21 @@
-"""The frames of `/ws/chat` about one answer, rendered from its events and its state."""
+"""The frames of `/ws/chat`: what a page may send, and what it gets about one answer."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from pydantic import Field, StringConstraints, TypeAdapter
+
+from app.api.openai.field_types import Str, Strict
+from app.api.openai.turns import ChatMessage
 from app.api.page.markdown import Block, MarkdownStream
+from app.api.page.parameters import Params
 from app.conversations import record
 from app.conversations.background_run import BackgroundRun
+from app.documents.uploads import MAX_COLLECTION_CHARACTERS
 from app.generation.accumulator import AnswerState
 from app.generation.events import (
     Cited,
@@ -26,6 +32,74 @@ from app.problems import Problem
 from dragon.localizable import with_localizable
 
 Frame = dict[str, Any]
+
+
+Id = Annotated[str, Field(min_length=1, max_length=64)]
+
+
+class Ask(Strict):
+    """Write an answer without storing it; every frame about it carries `id`."""
+
+    type: Literal["ask"]
+    id: Id
+    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=2048)]
+    params: Params = Params()
+
+
+class Say(Strict):
+    """Ask in a conversation, a new one if none is named, after an earlier answer or at the top.
+
+    A new conversation may belong to a project. The reply is a frame `began` with this `id`; those
+    about the answer carry the answer's own id.
+    """
+
+    type: Literal["say"]
+    id: Id
+    conversation: Id | None = None
+    parent: Id | None = None
+    project: Annotated[str, Field(min_length=1, max_length=MAX_COLLECTION_CHARACTERS)] | None = None
+    text: Annotated[Str, StringConstraints(min_length=1, pattern=r"\S")]
+    params: Params = Params()
+
+
+class Again(Strict):
+    """Another answer to the question `message`; the reply is that to `say`.
+
+    With `other` it is written on the device, from passages that no answer to it has quoted yet.
+    """
+
+    type: Literal["again"]
+    id: Id
+    message: Id
+    other: bool = False
+    params: Params = Params()
+
+
+class Continue(Strict):
+    """Continue an answer that has ended; the reply is that to `say`."""
+
+    type: Literal["continue"]
+    id: Id
+    message: Id
+    params: Params = Params()
+
+
+class Watch(Strict):
+    """Read an answer from its beginning; one that has ended comes in a frame `message`."""
+
+    type: Literal["watch"]
+    id: Id
+
+
+class Stop(Strict):
+    """End an answer; what is written stays."""
+
+    type: Literal["stop"]
+    id: Id
+
+
+Incoming = Ask | Say | Again | Continue | Watch | Stop
+INCOMING: TypeAdapter[Incoming] = TypeAdapter(Annotated[Incoming, Field(discriminator="type")])
 
 
 def to_message(answer_id: str, answer: AnswerState, event: Event, offset: int = 0) -> Frame:

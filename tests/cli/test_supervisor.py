@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from cli.gate import FAILED, GO, LOADED, SWITCH, Gate
+from cli.supervisor import FAILED, GO, LOADED, SWITCH, Gate
 from dragon.errors import ConfigurationError
 
 

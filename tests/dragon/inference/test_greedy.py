@@ -8,9 +8,9 @@ from pathlib import Path
 
 import torch
 
-from app.greedy import written
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.engine import Engine
+from dragon.inference.run import written
 from dragon.inference.tokenizer import Message, Tokenizer
 from harness.models import SMALL_MODEL
 from tests import tiny

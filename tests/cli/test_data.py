@@ -14,7 +14,7 @@ import typer
 from app.documents.folders.keeping import content_identity
 from app.ledger.writer import Ledger
 from app.storage.database import DATABASE, connect, database_url, session_maker
-from cli.doctor import doctor
+from cli.data import doctor
 from dragon.errors import ConfigurationError
 from tests.app.stores import NOTE, OTHER, ingest, opened
 from tests.scans import fake_tesseract
