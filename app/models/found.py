@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -12,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import httpx2
 from pydantic import SecretStr
 
 from app.models import files
@@ -230,16 +229,12 @@ def _tokenizer(listed: dict[str, Any], properties: Any) -> str:
 
 def _asked(port: int, path: str, key: SecretStr | None) -> tuple[int, Any]:
     """Status and JSON of a reply; 0 and None without one."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT_S)
     headers = {"Authorization": f"Bearer {key.get_secret_value()}"} if key else {}
+    url = f"http://127.0.0.1:{port}{path}"
     try:
-        connection.request("GET", path, headers=headers)
-        response = connection.getresponse()
-        status, body = response.status, response.read(1 << 20)
-    except (OSError, http.client.HTTPException):
+        reply = httpx2.get(url, headers=headers, timeout=_TIMEOUT_S, trust_env=False)
+    except httpx2.HTTPError:
         return 0, None
-    finally:
-        connection.close()
     with suppress(ValueError):  # a reply that wants a key need not be JSON
-        return status, json.loads(body)
-    return status, None
+        return reply.status_code, reply.json()
+    return reply.status_code, None
