@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 
 from dragon.errors import ConfigurationError, DragonError
 from dragon.retrieval.embedder import TextEmbedder
-from peer.corpus.shard import Shard, StoredPassage
+from peer.corpus.shard import Shard
 from peer.corpus.store import Corpus, named
 from peer.corpus.versions import Manifest, Versions
 
@@ -100,14 +100,6 @@ class FarCorpus(Corpus):
         Searches in progress end; the threads end once nothing refers to the corpus.
         """
         self._closed.set()
-
-    def _of_one(
-        self, number: int, ask: Callable[[Shard], list[StoredPassage]]
-    ) -> list[StoredPassage]:
-        return next(iter(self._of([number], ask)), [])
-
-    def _of_all(self, ask: Callable[[Shard], T]) -> Iterable[T]:
-        return self._of(range(len(self._shards)), ask)
 
     def _of(self, numbers: Iterable[int], ask: Callable[[Shard], T]) -> list[T]:
         without = _without.get(None)

@@ -135,16 +135,19 @@ class Corpus:
     def near(self, hit: Hit) -> list[Hit]:
         """The sentences of a passage's document around it, in order, itself among them."""
         number = shard_of(hit.document, len(self._shards))
-        rows = self._of_one(number, lambda shard: shard.near(hit.document, hit.id))
-        return [Hit(*row[:4], score=0.0, relevance=0.0, context=row.context) for row in rows]
-
-    def _of_one(
-        self, number: int, ask: Callable[[Shard], list[StoredPassage]]
-    ) -> list[StoredPassage]:
-        return ask(self._shards[number])
+        found = self._of([number], lambda shard: shard.near(hit.document, hit.id))
+        return [
+            Hit(*row[:4], score=0.0, relevance=0.0, context=row.context)
+            for rows in found
+            for row in rows
+        ]
 
     def _of_all(self, ask: Callable[[Shard], T]) -> Iterable[T]:
-        return map(ask, self._shards)
+        return self._of(range(len(self._shards)), ask)
+
+    def _of(self, numbers: Iterable[int], ask: Callable[[Shard], T]) -> Iterable[T]:
+        """The answers of shards by their numbers; those that have none are left out."""
+        return [ask(self._shards[number]) for number in numbers]
 
     def _weights(self, query: str) -> dict[str, float]:
         """Inverse document frequencies of the words to look up, the rarest first."""

@@ -1,7 +1,6 @@
 """The corpus of the peer, built: from every kind of file, broken off, appended to.
 
-Covers `peer.corpus.versions`, `peer.corpus.parts`, `peer.corpus.passage_reader` and
-`peer.corpus.shard`.
+Covers `peer.corpus.versions`, `peer.corpus.parts` and `peer.corpus.passage_reader`.
 """
 
 from __future__ import annotations
@@ -178,7 +177,7 @@ def test_what_is_appended_is_as_if_built_at_once(tmp_path: Path) -> None:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from peer.corpus import builder, disk_index, shard
+from peer.corpus import builder, shard
 from tests.peer.corpus.sources import StandIn
 
 # A background job of a shell without job control inherits that Ctrl-C is ignored.
@@ -187,7 +186,7 @@ blow, target, left = getattr(signal, sys.argv[4]), sys.argv[3], int(sys.argv[5])
 owner, name = {
     "add": (shard.ShardWriter, "add"),
     "state": (builder, "write_whole"),
-    "index": (disk_index, "build"),
+    "index": (shard, "build_index"),
     "publish": (builder.Versions, "publish"),
 }[target]
 whole = getattr(owner, name)

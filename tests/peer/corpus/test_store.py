@@ -1,4 +1,4 @@
-"""The corpus of the peer, opened and searched. Covers `peer.corpus.shard`."""
+"""The corpus of the peer, opened and searched."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Vectors that stay on disk: the index finds what comparing all of them finds."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -7,7 +9,7 @@ import numpy as np
 import pytest
 
 from dragon.retrieval.index import IndexFileError, VectorIndex, Vectors
-from peer.corpus.disk_index import DiskIndex, VectorFile, build
+from peer.corpus.shard import DiskIndex, VectorFile, build_index
 
 DIM, COUNT = 24, 3000
 
@@ -26,7 +28,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> VectorFile:
     folder = tmp_path_factory.mktemp("vectors")
     (folder / "vectors").write_bytes(drawn(COUNT).astype("<f2").tobytes())
     opened = VectorFile(folder / "vectors", np.arange(COUNT) * 3 + 5, DIM)
-    build(folder / "index", opened, lambda _: None)
+    build_index(folder / "index", opened, lambda _: None)
     return opened
 
 
@@ -74,7 +76,7 @@ def test_vectors_are_read_by_their_ids(file: VectorFile) -> None:
 
 
 def test_blocks_are_all_vectors_in_order(file: VectorFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("peer.corpus.disk_index._BLOCK", 700)
+    monkeypatch.setattr("peer.corpus.shard._BLOCK", 700)
     ids, vectors = map(np.concatenate, zip(*file.blocks(), strict=True))
     assert ids.tolist() == list(range(5, 3 * COUNT + 5, 3))
     assert np.array_equal(vectors, drawn(COUNT).astype(np.float16).astype(np.float32))
@@ -82,7 +84,7 @@ def test_blocks_are_all_vectors_in_order(file: VectorFile, monkeypatch: pytest.M
 
 def test_the_same_vectors_give_the_same_index(file: VectorFile, path: Path, tmp_path: Path) -> None:
     told: list[int] = []
-    build(tmp_path / "again", file, told.append)
+    build_index(tmp_path / "again", file, told.append)
     assert (tmp_path / "again").read_bytes() == path.read_bytes()
     assert sum(told) == COUNT
 
