@@ -12,8 +12,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from app.generation.answer import Answer, public_source
-from app.generation.attribution import TokenTexts, cut_off, described
+from app.generation.answer import Answer, TokenTexts, cut_off, described, public_source
 from app.generation.events import Detailed, GenerationRequest, PromptDetailed, Source, SourcesFound
 from app.generation.plan import Plan, Retrieved, answer_scoring, prompt_scoring
 from app.peer_link.client import Link

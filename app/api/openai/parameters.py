@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -9,6 +10,7 @@ from typing import Any
 
 from app.api.openai.schemas import (
     MAX_CHOICES,
+    AnswerOptions,
     ChatBody,
     CompletionBody,
     DragonOptions,
@@ -17,11 +19,10 @@ from app.api.openai.schemas import (
 )
 from app.api.openai.structured import checked
 from app.api.openai.turns import NamedTool, as_messages
-from app.api.parameters import request_for, seed_or_new
 from app.container import AppState
 from app.generation.events import GenerationRequest
 from app.generation.prompts import Prompt, chat_prompt, shortened, text_prompt
-from app.settings import Cloud
+from app.settings import Cloud, Settings
 from dragon.errors import InvalidRequestError
 from dragon.inference.chat_template import Rendering
 from dragon.inference.choice import DefaultSampling
@@ -329,3 +330,37 @@ def _check_bounded(body: GenerationBody, options: DragonOptions, mode: Mode) -> 
     ):
         if refused:
             raise InvalidRequestError(f"{param}: with dragon.epsilon, {why}", param=param)
+
+
+def seed_or_new(seed: int | None) -> int:
+    """The seed, or a new one below 2^53, so that any JSON reader can repeat it."""
+    return secrets.randbits(53) if seed is None else seed
+
+
+def request_for(
+    prompt: Prompt, sampling: Sampling, options: AnswerOptions, settings: Settings
+) -> GenerationRequest:
+    """The request for an answer to a prompt, with the options that say what it may use.
+
+    Raises `InvalidRequestError` for options that contradict each other.
+    """
+    if options.private and options.cloud not in (None, Cloud.NEVER):
+        raise InvalidRequestError(
+            f"private: true keeps the answer on the device, cloud: {options.cloud} does not; "
+            "leave one of them out",
+            param="dragon.cloud",
+        )
+    return GenerationRequest(
+        conversation=prompt.tokens,
+        cloud_conversation=prompt.shown,
+        query=prompt.query,
+        messages=prompt.messages,
+        cloud_messages=prompt.known,
+        parts=prompt.parts,
+        begins=prompt.begins,
+        sampling=sampling,
+        top_k=options.top_k,
+        cloud=Cloud.NEVER if options.private else options.cloud or settings.cloud,
+        documents=options.documents,
+        collections=options.collections,
+    )

@@ -20,11 +20,13 @@ from app.api.openai.field_types import (
     Limit,
     LogitBias,
     MinP,
+    Names,
     Penalty,
     Repetition,
     Seed,
     Stop,
     Str,
+    Strict,
     Temperature,
     Top,
     TopK,
@@ -35,8 +37,8 @@ from app.api.openai.field_types import (
 from app.api.openai.spellings import NOTHING, SPELLINGS, Lenient, unfolded
 from app.api.openai.structured import ResponseFormat, allowed_of, choice_of, held_to, schema_of
 from app.api.openai.turns import MAX_TURNS, ChatMessage, ToolChoice, Tools
-from app.api.parameters import AnswerOptions
 from app.generation.events import Details
+from app.settings import Cloud
 from dragon.inference import grammar
 from dragon.protocol.messages import MAX_TOKENS
 from dragon.sampling.params import MAX_GRAMMAR, Mode
@@ -57,6 +59,21 @@ UNLIMITED = BeforeValidator(unlimited)
 MaxTokens = Annotated[Limit | None, UNLIMITED]
 Token = Annotated[int, Field(ge=0, lt=1 << 31)]
 Notation = Annotated[Str, Field(min_length=1, max_length=MAX_GRAMMAR)]
+
+
+class AnswerOptions(Strict):
+    """What REST's `dragon` object and the page's parameters have in common.
+
+    `documents` (ids) and `collections` (names) limit which of the user's documents may be used.
+    `cloud` says when the cloud is asked to take part; `private` is short for never.
+    """
+
+    top_k: Annotated[int, Field(ge=0, le=32)] | None = None
+    private: bool = False
+    cloud: Annotated[Cloud | None, Field(strict=False)] = None
+    documents: Names | None = None
+    collections: Names | None = None
+    provenance: bool = False
 
 
 class DragonOptions(AnswerOptions):

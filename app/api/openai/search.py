@@ -6,7 +6,7 @@ import uuid
 from typing import Annotated, Any, ClassVar, Literal
 
 from fastapi import APIRouter, Request
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from app.api.openai.field_types import UNSENT, Str, Strict, invalid, neutral
 from app.api.openai.files import Store
@@ -42,8 +42,10 @@ class SearchHit(BaseModel):
     sources it is the probability that the passage answers, if that was judged.
     """
 
+    model_config = ConfigDict(from_attributes=True)
+
     document: str
-    filename: str
+    filename: Annotated[str, Field(validation_alias="title")]
     text: str
     score: float
     page: int | None
@@ -64,21 +66,7 @@ async def search(body: SearchRequest, documents: Store) -> SearchReply:
     """The passages of the uploaded documents that fit the query best, however badly they fit."""
     scope = Scope(body.documents, body.collections)
     hits = await documents.search(body.query, body.top_k, scope, relevant=False)
-    return SearchReply(
-        data=[
-            SearchHit(
-                document=hit.document,
-                filename=hit.title,
-                text=hit.text,
-                score=hit.score,
-                page=hit.page,
-                start=hit.start,
-                end=hit.end,
-                confidence=hit.confidence,
-            )
-            for hit in hits
-        ]
-    )
+    return SearchReply(data=[SearchHit.model_validate(hit) for hit in hits])
 
 
 class TextDocument(Strict):

@@ -9,7 +9,8 @@ from typing import Annotated
 from pydantic import Field
 
 from app.api.openai.field_types import Limit, Seed, Temperature
-from app.api.parameters import AnswerOptions, request_for, seed_or_new
+from app.api.openai.parameters import request_for, seed_or_new
+from app.api.openai.schemas import AnswerOptions
 from app.container import AppState
 from app.generation.cloud_view import NOTHING
 from app.generation.events import Details, GenerationRequest

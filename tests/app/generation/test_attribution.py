@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from app.generation.attribution import AnswerDetails
+from app.generation.answer import AnswerDetails
 from app.generation.events import TokenDetail
 from dragon.inference import distribution
 from dragon.inference.distribution import DetailedSide, FullDistribution
