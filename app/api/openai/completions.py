@@ -1,25 +1,397 @@
-"""`POST /v1/chat/completions` and `/v1/completions`."""
+"""`POST /v1/chat/completions` and `/v1/completions`, rendered whole or chunk by chunk."""
 
 from __future__ import annotations
 
+import time
+import uuid
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Generic, TypeVar
+
+import orjson
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
+from pydantic import BaseModel
 
-from app.api.openai.delivery import begun, respond
+from app.api.openai import dragon_fields
+from app.api.openai.delivery import Choice, begun, best, choices_of, respond
+from app.api.openai.logprobs import (
+    ChatLogprobs,
+    Pairing,
+    PromptLogprobs,
+    TextLogprobs,
+    chat_logprobs,
+    prompt_logprobs,
+    text_logprobs,
+)
 from app.api.openai.models import require_model
 from app.api.openai.openapi import failures, streamed
-from app.api.openai.parameters import chat_requests, completion_requests
-from app.api.openai.renderers import ChatRenderer, CompletionRenderer
+from app.api.openai.parameters import chat_requests, completion_requests, reading_of
 from app.api.openai.responses import (
+    CallReply,
+    ChatChoice,
     ChatCompletion,
     ChatCompletionChunk,
+    ChunkChoice,
     Completion,
     CompletionChunk,
+    CompletionUsage,
+    Delta,
+    FinishReason,
+    Reply,
+    ReplyMessage,
+    TextChoice,
+    TextPiece,
 )
-from app.api.openai.schemas import ChatBody, CompletionBody
-from app.container import State
+from app.api.openai.schemas import ChatBody, CompletionBody, GenerationBody
+from app.container import AppState, State
+from app.generation.accumulator import AnswerState
+from app.generation.events import (
+    Detailed,
+    Event,
+    Finished,
+    GenerationRequest,
+    PromptDetailed,
+    TextDelta,
+    TokenDetail,
+)
+from app.problems import Problem
+from dragon.inference.reading import AnswerReader, Reading, Said, read
+
+B = TypeVar("B", bound=GenerationBody)
+Details = Sequence[TokenDetail]
 
 router = APIRouter(tags=["completions"])
+
+NOTHING = TextDelta("", ())
+
+
+class Renderer(ABC, Generic[B]):
+    """One response: its fixed part, and its choices, whole or piece by piece."""
+
+    prefix: ClassVar[str]
+    whole_type: ClassVar[Callable[..., Reply]]
+    chunk_type: ClassVar[Callable[..., Reply]]
+    logprobs: ClassVar[Callable[..., ChatLogprobs | TextLogprobs]]
+
+    def __init__(self, body: B, requests: Sequence[GenerationRequest], state: AppState) -> None:
+        generation = state.generation
+        self.choices = choices_of(requests, body.prompts)
+        self._body = body
+        self._tokenizer = generation.tokenizer
+        self._pairings = [Pairing() for _ in requests]
+        self._fixed = {
+            "id": f"{self.prefix}-{uuid.uuid4().hex}",
+            "created": int(time.time()),
+            "model": generation.model_name,
+            "system_fingerprint": generation.fingerprint(requests[0].mode),
+        }
+
+    def whole(self) -> bytes:
+        """The response of a call without `stream`."""
+        own = self._body.dragon
+        kept = best(self.choices, self._body.prompts, self._body.n or 1)
+        reply = self.whole_type(
+            **self._fixed,
+            choices=[self._complete(choice) for choice in kept],
+            usage=self._usage(),
+            prompt_token_ids=self._beside(kept[0]),
+            **self._whole_fields(kept[0]),
+            dragon=None if own is None else dragon_fields.reply(kept, provenance=own.provenance),
+        )
+        return reply.model_dump_json().encode()
+
+    def begin(self) -> Iterator[bytes]:
+        """What each choice's stream begins with."""
+        for choice in self.choices:
+            if (opening := self._opening(choice)) is not None:
+                yield self._chunk(choice, opening, prompt=self._beside(choice))
+
+    def take(self, index: int, event: Event) -> Iterator[bytes]:
+        """The chunks that an event of a choice makes."""
+        choice, body = self.choices[index], self._body
+        if body.scored and isinstance(event, TextDelta | Detailed):
+            yield from self._scored(choice, self._pairings[index].take(event))
+        match event:
+            case TextDelta(text=text) if not body.scored:
+                if text or body.return_token_ids:
+                    yield from self._more(choice, event)
+            case PromptDetailed(details=details):
+                for each in self.choices:
+                    scores = self._scores(each, details) if each.first is choice.answer else None
+                    if scores is not None:
+                        yield self._chunk(each, scores)
+            case Finished(reason=reason):
+                yield from self._scored(choice, self._pairings[index].rest())
+                # Provenance was sent with the text.
+                dragon = dragon_fields.reply([choice], provenance=False) if body.dragon else None
+                yield self._chunk(choice, self._closing(choice, reason), dragon)
+        wanted = body.wants_provenance if isinstance(event, Detailed) else body.dragon
+        if wanted and (notice := dragon_fields.notice(index, event)):
+            yield from self._rest(choice)
+            yield self._chunk(choice, self._piece(choice), notice)
+
+    def end(self) -> Iterator[bytes]:
+        """Usage if requested, and the mark of a stream that succeeded."""
+        if self._body.include_usage:
+            reply = self.chunk_type(**self._fixed, choices=[], usage=self._usage())
+            yield _frame(reply.model_dump_json().encode())
+        yield b"data: [DONE]\n\n"
+
+    def failed(self, found: Problem) -> bytes:
+        """An error, after which no finish reason and no `[DONE]` follow."""
+        return _frame(orjson.dumps(found.body()))
+
+    def _rest(self, choice: Choice) -> Iterator[bytes]:
+        """What must be sent before anything is told of the text so far."""
+        return iter(())
+
+    def _scored(
+        self, choice: Choice, pairs: Iterator[tuple[TextDelta, list[TokenDetail]]]
+    ) -> Iterator[bytes]:
+        for delta, details in pairs:
+            yield from self._more(choice, delta, details)
+
+    def _more(
+        self, choice: Choice, delta: TextDelta, details: Details | None = None
+    ) -> Iterator[bytes]:
+        """The chunk of more text."""
+        yield self._chunk(choice, self._piece(choice, delta, details))
+
+    def _chunk(
+        self,
+        choice: Choice,
+        piece: BaseModel,
+        dragon: dragon_fields.Dragon | None = None,
+        prompt: list[int] | None = None,
+    ) -> bytes:
+        """A chunk of a choice's stream; if usage is requested, every chunk has that field."""
+        reply = self.chunk_type(
+            **self._fixed,
+            choices=[piece],
+            usage=self._so_far(choice.answer) if self._body.usage_of_each else None,
+            prompt_token_ids=prompt,
+            dragon=dragon,
+        )
+        exclude = None if self._body.include_usage else {"usage"}
+        return _frame(reply.model_dump_json(exclude=exclude).encode())
+
+    def _so_far(self, answer: AnswerState) -> CompletionUsage:
+        return CompletionUsage.of(answer.request.prompt_tokens(self._tokenizer), len(answer.tokens))
+
+    def _usage(self) -> CompletionUsage:
+        """The total usage; a prompt counts once, however many choices it has."""
+        ends = [choice.answer.end for choice in self.choices]
+        read = sum(end.prompt_tokens for end in ends[:: len(ends) // self._body.prompts])
+        return CompletionUsage.of(read, sum(end.completion_tokens for end in ends))
+
+    def _logprobs(self, details: Details) -> Any:
+        most, by_id = self._body.alternatives, bool(self._body.return_tokens_as_token_ids)
+        return self.logprobs(details, self._tokenizer, most=most, by_id=by_id)
+
+    def _ids(self, tokens: Sequence[int]) -> list[int] | None:
+        return list(tokens) if self._body.return_token_ids else None
+
+    def _prompt_ids(self, choice: Choice) -> list[int] | None:
+        return self._ids(choice.answer.request.prompt_ids(self._tokenizer))
+
+    def _of_prompt(self, choice: Choice) -> PromptLogprobs | None:
+        """Log-probabilities of the prompt's tokens, if requested.
+
+        None if the model was asked another question, one that stands alone.
+        """
+        request, scored = choice.first.request, choice.first.prompt
+        most = self._body.prompt_logprobs
+        if most is None or tuple(each.token for each in scored) != request.conversation:
+            return None
+        begun = request.prompt_tokens(self._tokenizer) - len(scored)
+        return [*[None] * begun, *prompt_logprobs(scored, self._tokenizer, most)]
+
+    def _beside(self, choice: Choice) -> list[int] | None:
+        """The prompt's tokens, if requested and if their place is beside the choices."""
+        return None
+
+    def _whole_fields(self, choice: Choice) -> dict[str, Any]:
+        """Fields of a whole response that only this kind has."""
+        return {}
+
+    @abstractmethod
+    def _opening(self, choice: Choice) -> BaseModel | None:
+        """The first chunk of a choice's stream, if there is one."""
+
+    @abstractmethod
+    def _piece(
+        self, choice: Choice, delta: TextDelta = NOTHING, details: Details | None = None
+    ) -> BaseModel:
+        """More text of a choice, with its tokens' log-probabilities if requested."""
+
+    def _scores(self, choice: Choice, details: Details) -> BaseModel | None:
+        """Log-probabilities of the prompt, whose text was sent, if requested."""
+        return None
+
+    @abstractmethod
+    def _closing(self, choice: Choice, reason: FinishReason) -> BaseModel:
+        """The end of a choice."""
+
+    @abstractmethod
+    def _complete(self, choice: Choice) -> BaseModel:
+        """A whole choice."""
+
+
+class ChatRenderer(Renderer[ChatBody]):
+    """`/v1/chat/completions`: the role comes first, the last delta is empty."""
+
+    prefix = "chatcmpl"
+    whole_type = ChatCompletion
+    chunk_type = ChatCompletionChunk
+    logprobs = staticmethod(chat_logprobs)
+
+    def __init__(
+        self, body: ChatBody, requests: Sequence[GenerationRequest], state: AppState
+    ) -> None:
+        super().__init__(body, requests, state)
+        self._readers = [AnswerReader(self._reading(choice)) for choice in self.choices]
+        self._called: Counter[int] = Counter()
+
+    def _beside(self, choice: Choice) -> list[int] | None:
+        return self._prompt_ids(choice)
+
+    def _whole_fields(self, choice: Choice) -> dict[str, Any]:
+        return {"prompt_logprobs": self._of_prompt(choice)}
+
+    def _opening(self, choice: Choice) -> BaseModel:
+        return ChunkChoice(index=choice.index, delta=Delta(role="assistant", content=""))
+
+    def _piece(
+        self, choice: Choice, delta: TextDelta = NOTHING, details: Details | None = None
+    ) -> BaseModel:
+        said = self._readers[choice.index].push(delta.text) if delta.text else Said()
+        return ChunkChoice(
+            index=choice.index,
+            delta=self._delta(choice.index, said) if said else Delta(content=""),
+            logprobs=None if details is None else self._logprobs(details),
+            token_ids=self._ids(delta.tokens),
+        )
+
+    def _reading(self, choice: Choice) -> Reading:
+        return reading_of(self._body, choice.answer.request, self._tokenizer)
+
+    def _delta(self, index: int, said: Said) -> Delta:
+        """What was added: reasoning, text and calls."""
+        first = self._called[index]
+        self._called[index] += len(said.calls)
+        called = [CallReply.of(call, number) for number, call in enumerate(said.calls, first)]
+        return Delta(
+            content=said.text or None,
+            reasoning_content=said.reasoning or None,
+            tool_calls=called or None,
+        )
+
+    def _closing(self, choice: Choice, reason: FinishReason) -> BaseModel:
+        delta = self._delta(choice.index, self._readers[choice.index].finish())
+        reason = "tool_calls" if self._called[choice.index] else reason
+        return ChunkChoice(index=choice.index, delta=delta, finish_reason=reason)
+
+    def _complete(self, choice: Choice) -> BaseModel:
+        answer = choice.answer
+        said = read(answer.text, self._reading(choice))
+        called = [CallReply.of(call) for call in said.calls]
+        message = ReplyMessage(
+            content=(said.text or None) if called else said.text,
+            reasoning_content=said.reasoning or None,
+            tool_calls=called or None,
+        )
+        return ChatChoice(
+            index=choice.index,
+            message=message,
+            logprobs=self._logprobs(answer.details) if self._body.scored else None,
+            finish_reason="tool_calls" if called else answer.end.reason,
+            token_ids=self._ids(answer.tokens),
+        )
+
+
+class CompletionRenderer(Renderer[CompletionBody]):
+    """`/v1/completions`. With `echo` the prompt comes first; the last text has the reason."""
+
+    prefix = "cmpl"
+    whole_type = Completion
+    chunk_type = CompletionChunk
+    logprobs = staticmethod(text_logprobs)
+
+    def __init__(
+        self, body: CompletionBody, requests: Sequence[GenerationRequest], state: AppState
+    ) -> None:
+        super().__init__(body, requests, state)
+        self._last: dict[int, TextPiece] = {}
+
+    def _opening(self, choice: Choice) -> BaseModel | None:
+        if not (self._body.echo or self._body.return_token_ids):
+            return None
+        ids = self._prompt_ids(choice)
+        return TextPiece(index=choice.index, text=self._prompt(choice), prompt_token_ids=ids)
+
+    def _more(
+        self, choice: Choice, delta: TextDelta, details: Details | None = None
+    ) -> Iterator[bytes]:
+        if delta.last:
+            self._last[choice.index] = self._piece(choice, delta, details)
+        else:
+            yield from super()._more(choice, delta, details)
+
+    def _rest(self, choice: Choice) -> Iterator[bytes]:
+        if (last := self._last.pop(choice.index, None)) is not None:
+            yield self._chunk(choice, last)
+
+    def _piece(
+        self, choice: Choice, delta: TextDelta = NOTHING, details: Details | None = None
+    ) -> TextPiece:
+        return TextPiece(
+            index=choice.index,
+            text=delta.text,
+            logprobs=None if details is None else self._logprobs(self._placed(choice, details)),
+            token_ids=self._ids(delta.tokens),
+        )
+
+    def _scores(self, choice: Choice, details: Details) -> BaseModel | None:
+        if not self._body.scored:
+            return None
+        return TextPiece(index=choice.index, text="", logprobs=self._logprobs(details))
+
+    def _closing(self, choice: Choice, reason: FinishReason) -> BaseModel:
+        last = self._last.pop(choice.index, TextPiece(index=choice.index, text=""))
+        return last.model_copy(update={"finish_reason": reason})
+
+    def _complete(self, choice: Choice) -> BaseModel:
+        answer = choice.answer
+        prompt = choice.first.prompt if self._body.echo else ()
+        scored = [*prompt, *self._placed(choice, answer.details)]
+        return TextChoice(
+            index=choice.index,
+            text=self._prompt(choice) + answer.text,
+            logprobs=self._logprobs(scored) if self._body.scored else None,
+            finish_reason=answer.end.reason,
+            token_ids=self._ids(answer.tokens),
+            prompt_token_ids=self._prompt_ids(choice),
+            prompt_logprobs=self._of_prompt(choice),
+        )
+
+    def _prompt(self, choice: Choice) -> str:
+        """What precedes the answer's own text; of tokens that have no text, their names."""
+        if not self._body.echo:
+            return ""
+        request = choice.answer.request
+        return request.query or self._tokenizer.decode(request.conversation, special=True)
+
+    def _placed(self, choice: Choice, details: Details) -> list[TokenDetail]:
+        """Tokens of the answer at their offsets in the reply's text."""
+        offset = len(self._prompt(choice))
+        return [replace(detail, start=offset + detail.start) for detail in details]
+
+
+def _frame(data: bytes) -> bytes:
+    return b"data: " + data + b"\n\n"
 
 
 @router.post(
