@@ -16,7 +16,6 @@ from starlette.routing import Route
 
 from app.api import errors, health
 from app.api.anthropic import messages
-from app.api.lenient_http import LenientHttp
 from app.api.mcp.endpoint import McpEndpoint
 from app.api.ollama import generation as ollama_generation
 from app.api.ollama import models as ollama_models
@@ -50,7 +49,7 @@ from app.generation.rewriting import Rewriter
 from app.generation.service import GenerationService
 from app.ledger.writer import Ledger
 from app.metrics import Metrics
-from app.middleware import AccessControl, BodyLimit, RequestContext
+from app.middleware import AccessControl, BodyLimit, LenientHttp, RequestContext
 from app.peer_link.client import Link
 from app.reranking import RerankingService
 from app.settings import Settings
