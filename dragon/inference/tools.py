@@ -166,11 +166,3 @@ def overlap(text: str, mark: str) -> int:
     """How many characters at the end of a text may begin a mark."""
     most = min(len(text), len(mark) - 1)
     return next((n for n in range(most, 0, -1) if text.endswith(mark[:n])), 0)
-
-
-def read(text: str, form: CallFormat) -> tuple[str, list[ToolCall]]:
-    """The text and the calls of a complete answer."""
-    reader = CallReader(form)
-    said, calls = reader.push(text)
-    rest, last = reader.finish()
-    return said + rest, calls + last

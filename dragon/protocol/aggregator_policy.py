@@ -93,20 +93,14 @@ def latency(aggregator: Role, c: Conditions) -> float:
     a_r max(c_l, c_r) + (1 - a_r) max(c_l, c_r + rtt).
     """
     local, remote, _, accept = _seen_from(aggregator, c)
-    return accept * max(local, remote) + (1 - accept) * max(local, remote + c.rtt_s)
+    accepted = max(local, remote)
+    # Arranged so that equal sides have equal latencies to the last bit.
+    return accepted + (1 - accept) * (max(local, remote + c.rtt_s) - accepted)
 
 
 def delta_z(aggregator: Role, c: Conditions) -> float:
     """Z^l - Z^r in seconds, above 0 if the other side should aggregate (Eq. 8 corrected)."""
-    local, remote, accept_local, accept_remote = _seen_from(aggregator, c)
-    j = remote - local
-    if j >= c.rtt_s:
-        return (1 - accept_remote) * c.rtt_s
-    if j >= 0:
-        return (1 - accept_local) * j + (accept_local - accept_remote) * c.rtt_s
-    if j >= -c.rtt_s:
-        return (1 - accept_remote) * j + (accept_local - accept_remote) * c.rtt_s
-    return (accept_local - 1) * c.rtt_s
+    return latency(aggregator, c) - latency(aggregator.other, c)
 
 
 def expected_acceptance(device: Side, cloud: Side) -> tuple[float, float]:

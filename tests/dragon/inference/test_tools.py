@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dragon.inference.chat_template import Message, Rendering
 from dragon.inference.rows import Begins
 from dragon.inference.tokenizer import Tokenizer
-from dragon.inference.tools import HERMES, LLAMA, CallFormat, CallReader, Tool, ToolCall, read
+from dragon.inference.tools import HERMES, LLAMA, CallFormat, CallReader, Tool, ToolCall
 from harness.models import SMALL_MODEL
 from tests.templates import TEMPLATES, WITH_TOOLS, backend
 
@@ -124,7 +124,7 @@ def test_an_answer_is_read_alike_however_it_comes(
     data: st.DataObject, form: CallFormat, text: str, said: str, calls: list[Any]
 ) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
-    assert plain(read(text, form)) == (said, calls)
+    assert plain(read_in_pieces(text, form, [])) == (said, calls)
     assert plain(read_in_pieces(text, form, cuts)) == (said, calls)
 
 
@@ -147,7 +147,7 @@ def test_what_has_to_call_calls_by_the_schema(form: CallFormat, parallel: bool) 
             ends = [end for end in tokenizer.end_ids if end in allowed]
             drawn = allowed[torch.randint(len(allowed), (), generator=chance)]
             tokens.append(ends[0] if ends else int(drawn))
-        said, calls = read(tokenizer.decode(tokens[:-1]), form)
+        said, calls = read_in_pieces(tokenizer.decode(tokens[:-1]), form, [])
         assert not said
         assert len(calls) == 1
         assert calls[0].name in ("find_key", "now")

@@ -28,14 +28,6 @@ def drawn(chance: random.Random) -> Conditions:
     return Conditions(*delays, chance.random(), chance.random())
 
 
-def test_delta_z_is_the_difference_of_the_latencies() -> None:
-    chance = random.Random(1)
-    for _ in range(10_000):
-        c = drawn(chance)
-        for local, remote in ((Role.DEVICE, Role.CLOUD), (Role.CLOUD, Role.DEVICE)):
-            assert delta_z(local, c) == pytest.approx(latency(local, c) - latency(remote, c))
-
-
 def test_latency_is_that_of_the_published_example() -> None:
     assert latency(Role.DEVICE, Conditions(0.13, 0.02, 0.3, 0.5, 0.8)) == pytest.approx(0.168)
 
