@@ -56,19 +56,6 @@ def test_thoughts_stand_beside_the_text(stock: openai.OpenAI) -> None:
     assert (thought, said) == (THOUGHT, SAID)
 
 
-def test_in_the_shapes_of_others(device: Service, stock: openai.OpenAI) -> None:
-    asked = {"model": "model", "messages": ASK}
-    told = posted(device, "/api/chat", **asked, stream=False, options={"temperature": 0})
-    assert (told["message"]["thinking"], told["message"]["content"]) == (THOUGHT, SAID)
-    thinking = {"type": "enabled", "budget_tokens": 1024}
-    reply = posted(device, "/v1/messages", **asked, max_tokens=90, temperature=0, thinking=thinking)
-    assert [block["type"] for block in reply["content"]] == ["thinking", "text"]
-    assert reply["content"][0]["thinking"] == THOUGHT
-    response = stock.responses.create(model="model", input=ASK, temperature=0)
-    assert [item.type for item in response.output] == ["reasoning", "message"]
-    assert response.output_text == SAID
-
-
 @pytest.mark.parametrize(
     "off",
     [

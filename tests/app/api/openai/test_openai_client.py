@@ -13,7 +13,7 @@ import pytest
 
 from dragon.inference.tokenizer import Message, Tokenizer
 from tests import templates
-from tests.app.conftest import KEY, wait_until
+from tests.app.conftest import KEY
 from tests.fakes import FakeGeneration
 
 EMBEDDER = "all-MiniLM-L6-v2"
@@ -337,19 +337,6 @@ def test_a_failure_in_mid_stream_is_no_success(
     assert "secret" not in str(caught.value)
     generation.fail_after = None
     assert stock.chat.completions.create(model="dragon-7m", messages=ASK).choices
-
-
-def test_leaving_the_stream_cancels_the_generation(
-    stock: openai.OpenAI, generation: FakeGeneration
-) -> None:
-    generation.delay = 0.05
-    generation.script = "word " * 2000
-    stream = stock.chat.completions.create(model="dragon-7m", messages=ASK, n=3, stream=True)
-    next(iter(stream))
-    assert generation.active == 3
-    stream.close()
-    wait_until(lambda: generation.active == 0)
-    assert generation.cancelled == 3
 
 
 def test_log_probabilities_of_chat(stock: openai.OpenAI, generation: FakeGeneration) -> None:
