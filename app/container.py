@@ -16,12 +16,13 @@ from app.conversations.store import ConversationStore
 from app.documents.store import DocumentStore
 from app.embeddings import EmbeddingService
 from app.generation.accumulator import ObservedGeneration
-from app.generation.admission import Admission, Places, Threads
+from app.generation.admission import Admission, Threads
 from app.generation.service import GenerationService
 from app.ledger.writer import Ledger
 from app.metrics import Metrics
 from app.models.download import Downloads
 from app.models.trial import Trials
+from app.places import Places
 from app.reranking import RerankingService
 from app.settings import Settings
 

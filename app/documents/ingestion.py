@@ -28,10 +28,11 @@ from app.documents.index import DocumentIndex, Embedding
 from app.documents.parsing import Batch, Looked, Parsing
 from app.documents.progress import Channel, Phase, Progress, ended
 from app.documents.readers.sniff import FileKind
-from app.owners import act_as
+from app.owners import act_as, acting
 from app.storage import database
 from app.storage.tables import Chunk, Document, Status, WatchedFile, upload_order
 from dragon.errors import DocumentError
+from dragon.inference.fairness import HOUSEHOLD, Household
 from dragon.localizable import localizable
 
 logger = logging.getLogger(__name__)
@@ -64,12 +65,12 @@ class Ingestion:
     parsing: Parsing = field(default_factory=Parsing)
     _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _channels: dict[str, Channel] = field(default_factory=dict)
-    _unread: set[str] = field(default_factory=set)
+    _unread: dict[str, str] = field(default_factory=dict)  # owners, by their documents
 
     @property
     def has_room(self) -> bool:
-        """Whether a document submitted now will be read soon."""
-        return len(self._unread) < _FEW_UNREAD
+        """Whether a document that the current owner submits now will be read soon."""
+        return [*self._unread.values()].count(acting()) < _FEW_UNREAD
 
     @property
     def idle(self) -> bool:
@@ -85,12 +86,12 @@ class Ingestion:
         task = asyncio.create_task(self._run(document, channel), name=f"ingest {document.id}")
         self._tasks[document.id] = task
         if not document.kind:
-            self._unread.add(document.id)
+            self._unread[document.id] = document.owner
         task.add_done_callback(lambda _: self._forget(document.id))
 
     def _forget(self, document_id: str) -> None:
         del self._tasks[document_id]
-        self._unread.discard(document_id)
+        self._unread.pop(document_id, None)
         self._channels.pop(document_id).close()
 
     def watch(self, document_id: str) -> AsyncIterator[Progress] | None:
@@ -113,6 +114,7 @@ class Ingestion:
     async def _run(self, document: Document, channel: Channel) -> None:
         """Ingest a document, and begin again for as long as it is the disk that fails."""
         act_as(document.owner)
+        HOUSEHOLD.set(Household(document.owner))
         for attempt in itertools.count():
             try:
                 await self._ingest(document, channel)
@@ -135,7 +137,7 @@ class Ingestion:
             await self.index.place(document)
             if not document.kind:
                 await self._read(document, channel)
-            self._unread.discard(document.id)
+            self._unread.pop(document.id, None)
             await self._embed(document, channel)
         except DocumentError as error:
             await self.fail(document.id, error.message)

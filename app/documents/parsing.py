@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from app.documents.parse_worker import FRAME
 from app.documents.readers.common import Properties
 from app.documents.readers.sniff import FileKind
+from app.places import Places
 from dragon.errors import DocumentError
 from dragon.localizable import Localizable, localizable
 from dragon.whole_file import synchronise
@@ -169,13 +170,14 @@ class _Worker:
 
 
 class Parsing:
-    """Parses files, two small ones and a large one at a time, until `close`.
+    """Parses files, two small ones and a large one of a household at a time, until `close`.
 
+    Files may be made to take minutes, so there is a place of either kind that no household fills.
     Workers wait for more for a while, since starting one takes longer than reading a note.
     """
 
     def __init__(self) -> None:
-        self._small, self._large = asyncio.Semaphore(2), asyncio.Semaphore(1)
+        self._small, self._large = Places(3, 2), Places(2, 1)
         self._idle: list[tuple[_Worker, asyncio.TimerHandle]] = []
 
     async def close(self) -> None:
@@ -207,7 +209,7 @@ class Parsing:
         job = str(path), name, str(partial), allowed.seconds, allowed.memory_bytes
         size = (await asyncio.to_thread(path.stat)).st_size
         lane = self._small if size <= _SMALL_BYTES else self._large
-        async with lane, self._worker() as worker:
+        async with lane.one(), self._worker() as worker:
             try:
                 async with asyncio.timeout(allowed.clock_seconds):
                     result = await _followed(worker, worker.lines(*job), take)

@@ -1,17 +1,17 @@
-"""How households share the device: places for answers and searches, and threads for other work."""
+"""How households share the device: places for answers, and threads for other work."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, aclosing
 from typing import TypeVar
 
 from app.cancellation import to_the_end
+from app.places import Places
 from dragon.errors import OverloadedError
-from dragon.inference.fairness import HOUSEHOLD, FairQueue
+from dragon.inference.fairness import HOUSEHOLD
 from dragon.localizable import localizable
 
 T = TypeVar("T")
@@ -26,69 +26,9 @@ further ones are refused before their body is read.
 """
 _WAIT_S = 0.8
 _LOOK_S = 0.05
-_MOST_WAITING = 16
-"""The most waiting calls of one household; a further one would only wait to be refused."""
 REST = 4
 """How long a household rests after a job in a thread, in multiples of the job's processor time."""
 _THREADS = 2
-
-
-class Places:
-    """A number of places, at most `for_one` of them for one household; the others wait in turn.
-
-    Belongs to one event loop.
-    """
-
-    def __init__(self, places: int, for_one: int) -> None:
-        self._free = places
-        self._for_one = for_one
-        self._held = Counter[str]()
-        self._waiting = FairQueue[tuple[str, asyncio.Future[None]]]()
-
-    @asynccontextmanager
-    async def one(self, wait_s: float | None = None) -> AsyncIterator[None]:
-        """Hold a place for the current household.
-
-        Raises `TimeoutError` if none becomes free within `wait_s` seconds, or at once if too many
-        of the household's calls already wait.
-        """
-        household = HOUSEHOLD.get().name
-        if wait_s is not None and self._waiting.of(household) >= _MOST_WAITING:
-            raise TimeoutError
-        place = asyncio.get_running_loop().create_future()
-        self._waiting.put(household, (household, place))
-        self._hand_out()
-        try:
-            async with asyncio.timeout(wait_s):
-                await asyncio.shield(place)
-        except BaseException:
-            self._waiting.keep(lambda each: each[1] is not place)
-            if place.done():  # it came at the last moment
-                self._leave(household)
-            raise
-        try:
-            yield
-        finally:
-            self._leave(household)
-
-    @property
-    def held(self) -> bool:
-        return any(self._held.values())
-
-    def _leave(self, household: str) -> None:
-        self._free += 1
-        self._held[household] -= 1
-        self._hand_out()
-
-    def _hand_out(self) -> None:
-        while self._free and len(self._waiting):
-            try:
-                household, place = self._waiting.take(lambda each: self._held[each] < self._for_one)
-            except LookupError:
-                return
-            self._free -= 1
-            self._held[household] += 1
-            place.set_result(None)
 
 
 class Admission:

@@ -9,7 +9,6 @@ from functools import partial
 
 from app.documents.hits import DocumentHit, Follows, Scope
 from app.documents.store import DocumentStore
-from app.generation.admission import Places
 from app.generation.cloud_view import MARK
 from app.generation.events import GenerationRequest, Source
 from app.generation.plan import Retrieved
@@ -17,6 +16,7 @@ from app.generation.transcripts import holds_a_chat
 from app.ledger.spending import digest_of_passage
 from app.peer_link.client import Link
 from app.peer_link.fetch import Fetcher, PublicHit
+from app.places import Places
 from dragon.inference.engine import Engine
 from dragon.inference.rows import Begins, Row, room_for_document
 from dragon.inference.tokenizer import Tokenizer

@@ -25,6 +25,7 @@ from app.documents import parsing as parsing_module
 from app.documents.parsing import Allowance, Parsing
 from app.documents.readers.sniff import FileKind
 from dragon.errors import DocumentError
+from dragon.inference.fairness import HOUSEHOLD, Household
 from harness.pdf import pdf
 from tests.documents import (
     archive,
@@ -495,6 +496,28 @@ async def test_a_parse_can_be_cancelled_while_nobody_takes_what_it_finds(tmp_pat
     with pytest.raises(asyncio.CancelledError):
         await task
     assert sorted(os.listdir(tmp_path)) == ["in", "out"]
+
+
+@pytest.mark.parametrize("size", [1, 60_000], ids=["small", "large"])
+async def test_files_of_one_household_hold_up_no_others(tmp_path: Path, size: int) -> None:
+    source, parsing = tmp_path / "in", Parsing()
+    source.write_bytes(b"A sentence of the text. " * size)
+    begun, over = asyncio.Event(), asyncio.Event()
+
+    async def stay(_: object) -> None:
+        begun.set()
+        await over.wait()
+
+    async def read(household: str, out: str) -> None:
+        HOUSEHOLD.set(Household(household))
+        await parsing.parse(source, "a.txt", tmp_path / out, stay if household == "bob" else None)
+
+    slow = [asyncio.create_task(read("bob", f"out-{n}")) for n in range(5)]
+    await begun.wait()
+    await asyncio.create_task(read("anna", "out"))
+    over.set()
+    await asyncio.gather(*slow)
+    await parsing.close()
 
 
 async def test_the_largest_text_taken_is_within_the_limits(tmp_path: Path) -> None:

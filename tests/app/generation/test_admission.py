@@ -1,4 +1,7 @@
-"""Places for answers, shared between callers."""
+"""Places for answers, shared between callers.
+
+Covers `app.places`.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
+from app import places
 from app.generation import admission
 from app.generation.admission import Admission
 from dragon.errors import OverloadedError
@@ -76,7 +80,7 @@ async def test_who_gives_up_or_is_refused_takes_no_place(monkeypatch: pytest.Mon
 
 async def test_who_has_many_that_wait_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admission, "_WAIT_S", 3600.0)
-    monkeypatch.setattr(admission, "_MOST_WAITING", 2)
+    monkeypatch.setattr(places, "_MOST_WAITING", 2)
     answers = Answers(Admission(places=1, for_one=1))
     tasks = answers.at_once("a1", "a2", "a3", "b1")
     await asyncio.sleep(0)
