@@ -7,6 +7,7 @@ token with a bias of -100 takes no room in the nucleus.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Sequence
 from typing import Self
 
@@ -46,6 +47,8 @@ class Adjustment:
         self._least = sampling.min_tokens
         self._mask = mask
         self.quotable = sampling.quotable
+        self.masking_s = 0.0
+        """What masks have taken so far."""
 
     @classmethod
     def asked(
@@ -77,7 +80,9 @@ class Adjustment:
         if len(text) < self._least:
             adjusted[:, self._ends] = -torch.inf
         if self._mask is not None:
+            began = time.perf_counter()
             allowed = self._mask.allowed(text)
+            self.masking_s += time.perf_counter() - began
             # Indexing with a mask takes seven times as long as `where`, and others wait for it.
             adjusted = torch.where(allowed, adjusted, -torch.inf)
             unsaid = torch.isneginf(adjusted.amax(-1))

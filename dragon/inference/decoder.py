@@ -121,6 +121,11 @@ class Decoder:
             )
 
     @property
+    def masking_s(self) -> float:
+        """Seconds that the masks of its format have taken so far."""
+        return 0.0 if self._decoding.adjustment is None else self._decoding.adjustment.masking_s
+
+    @property
     def fits(self) -> bool:
         """Whether slots, and room in them, are free for it now."""
         return self._model.cache.fits(len(self._rows), self.positions)

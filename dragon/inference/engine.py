@@ -28,7 +28,7 @@ from dragon.errors import (
 )
 from dragon.inference.backends.backend import PIECE, Backend
 from dragon.inference.decoder import BY_MODEL, Decoder, Decoding, forward
-from dragon.inference.fairness import NOBODY, Caller, SharedQueue, TurnLength, shared
+from dragon.inference.fairness import NOBODY, Caller, Household, SharedQueue, TurnLength, shared
 from dragon.inference.jobs import Inbox, Job, Outcome, Post, Step, StepResult, deliver, directly
 from dragon.inference.kv_store import KVStore
 from dragon.inference.rows import Row
@@ -44,6 +44,9 @@ _PATIENCE = 1.0
 # While an answer is being written, idle jobs pause for this many times what the last one took:
 # fewer than one token in twenty is delayed.
 _IDLE_REST = 40
+# And a household's answers for this many times what a mask of theirs took, while others' have work:
+# forwards are shared, but a mask, of up to a sixth of a step, is computed for one answer alone.
+_MASK_REST = 4
 
 
 class Engine:
@@ -66,6 +69,7 @@ class Engine:
         self._prefilling = SharedQueue[tuple[Decoder, Iterator[int]]]()
         self._writing: set[Decoder] = set()
         self._callers: dict[Decoder, Caller] = {}
+        self._rests: dict[Household, float] = {}  # until when, by whose masks were computed
         self._turn = TurnLength()
         self._patience = 0.0
         self._rested = 0.0  # when the next idle job may run beside answers
@@ -262,12 +266,21 @@ class Engine:
 
     def _next_steps(self) -> tuple[list[Step], list[Step]]:
         """This turn's steps and those left for the next: callers share a turn of limited length."""
-        return shared(
-            self._inbox.steps,
+        now = time.perf_counter()
+        ready: list[Step] = []
+        resting: list[Step] = []
+        for step in self._inbox.steps:
+            rests = self._rests.get(self._caller_of(step.decoder).household, 0.0) > now
+            (resting if rests else ready).append(step)
+        if not ready:
+            ready, resting = resting, []
+        taken, left = shared(
+            ready,
             lambda step: self._caller_of(step.decoder),
             self._turn.most,
             self._turn.most_of_several,
         )
+        return taken, left + resting
 
     def _caller_of(self, decoder: Decoder) -> Caller:
         """Who opened the decoder; `NOBODY` once it is closed."""
@@ -298,7 +311,7 @@ class Engine:
         try:
             decoders, works = [s.decoder for s in group], [s.work for s in group]
             parts = forward(self.model, decoders, works, cancelled)
-            outcomes = [_outcome(*each) for each in zip(group, parts, strict=True)]
+            outcomes = [self._outcome(*each) for each in zip(group, parts, strict=True)]
         except PreemptedError:
             outcomes = [StepResult(None, 0)] * len(group)
         except ModelServerError as error:
@@ -308,6 +321,22 @@ class Engine:
             outcomes = [DragonError(f"the model failed: {error}")] * len(group)
         wanted = zip(group, outcomes, strict=True)
         deliver([(request, o) for request, o in wanted if request.decoder not in self._closing])
+
+    def _outcome(self, request: Step, logits: torch.Tensor | None) -> Outcome:
+        """What a decoder makes of its logits. Where it fails, others of the same forward go on."""
+        decoder = request.decoder
+        masking_s = decoder.masking_s
+        try:
+            sides = decoder.sides(request.work, logits)
+        except Exception as error:
+            log.exception("a decode step failed")
+            return DragonError(f"the model failed: {error}")
+        now = time.perf_counter()
+        if masked_s := decoder.masking_s - masking_s:
+            household = self._caller_of(decoder).household
+            self._rests = {each: until for each, until in self._rests.items() if until > now}
+            self._rests[household] = now + _MASK_REST * masked_s
+        return StepResult(sides, round((now - request.queued) * 1e6), decoder.likelihood.value)
 
     def _prefill(self) -> None:
         """Begin the next opening if there is room, and run one piece of a prefill.
@@ -351,14 +380,3 @@ class Engine:
             future.set_result(function())
         except BaseException as error:
             future.set_exception(error)
-
-
-def _outcome(request: Step, logits: torch.Tensor | None) -> Outcome:
-    """What a decoder makes of its logits. Where it fails, others of the same forward go on."""
-    try:
-        sides = request.decoder.sides(request.work, logits)
-    except Exception as error:
-        log.exception("a decode step failed")
-        return DragonError(f"the model failed: {error}")
-    took = time.perf_counter() - request.queued
-    return StepResult(sides, round(took * 1e6), request.decoder.likelihood.value)

@@ -17,13 +17,16 @@ import pytest
 import torch
 
 from dragon.errors import ContextLengthError, DragonError
+from dragon.inference.adjustment import Adjustment
 from dragon.inference.backends.torch.model import LanguageModel
-from dragon.inference.decoder import Decoder, step
+from dragon.inference.decoder import BY_MODEL, Decoder, Decoding, step
 from dragon.inference.engine import Engine
 from dragon.inference.fairness import HOUSEHOLD, Household
+from dragon.inference.grammar import Mask
 from dragon.inference.jobs import Outcome, StepResult
 from dragon.inference.rows import Row
 from dragon.protocol.messages import Work
+from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import WireDistribution, cut
 from tests import tiny
 
@@ -320,3 +323,51 @@ def test_prefills_of_one_household_do_not_hold_up_anothers(
         decoder.prefilled.result(WAIT_S)
         engine.close(decoder)
     assert ended.index("b") <= 1
+
+
+class AllowsAll(Mask):
+    def __init__(self) -> None:
+        pass
+
+    def allowed(self, text: Sequence[int]) -> torch.Tensor:
+        return torch.ones(tiny.VOCABULARY, dtype=torch.bool)
+
+
+def test_whose_masks_are_computed_rests_while_others_write(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mask takes everyone's time, and is of use to one answer."""
+    monkeypatch.setattr("dragon.inference.engine._MASK_REST", 1_000_000)
+    held = Decoding(adjustment=Adjustment(Sampling(), (), (), AllowsAll()))
+    ended: list[str] = []
+
+    def open_for(name: str, decoding: Decoding) -> Decoder:
+        HOUSEHOLD.set(Household(name))
+        decoder = engine.open(ROWS, [20], decoding)
+        decoder.prefilled.result(WAIT_S)
+        return decoder
+
+    masked = copy_context().run(open_for, "masked", held)
+    other = copy_context().run(open_for, "other", BY_MODEL)
+    run(engine, masked, Work(0, (30,), 1, 0))
+    over: Future[None] = Future()
+
+    def step_of_other(at: int) -> None:
+        def done(_: Outcome) -> None:
+            ended.append("other")
+            if at < 3:
+                step_of_other(at + 1)
+
+        engine.run(other, Work(at, (30,), 1, 0), done)
+
+    def done(_: Outcome) -> None:
+        ended.append("masked")
+        over.set_result(None)
+
+    gate = threading.Event()
+    engine.submit_urgent(lambda: gate.wait(WAIT_S))  # until both wait for the same turn
+    engine.run(masked, Work(1, (31,), 1, 0), done)
+    step_of_other(0)
+    gate.set()
+    over.result(WAIT_S)  # nobody rests once no other waits
+    assert ended == ["other"] * 4 + ["masked"]
