@@ -35,7 +35,7 @@ from app.documents.index import DocumentIndex, RunJob
 from app.documents.spelling import respelled
 from app.documents.summaries import Summaries, subject
 from app.documents.tables.answer import answer
-from app.documents.tables.question import sums_up
+from app.documents.tables.question import Operation, operation_of
 from app.documents.tables.records import Shelf
 from app.storage.tables import Chunk, Document
 from dragon.errors import InvalidRequestError
@@ -104,7 +104,7 @@ class Finder:
         if (computed := await self._computed(query, best, scope)) is not None:
             return computed
         found = await self._judged(asked, best, scope)
-        if sums_up(asked.text) and await self._is_a_part(found):
+        if await self._is_a_part(asked.text, found):
             return []
         return await asyncio.to_thread(_in_paragraphs, found[:k], self.tables.files)
 
@@ -214,17 +214,20 @@ class Finder:
                 return [known]
         return None
 
-    async def _is_a_part(self, found: Sequence[DocumentHit]) -> bool:
-        """Whether the first line is one of several parts, none of which is their sum."""
-        for first in found[:1]:
-            near = (await to_the_end(self.near([first])))[first.id]
-            if len({each.id for each in _alike([*found, *near])}) > 1:
-                return True
-            for known in await asyncio.to_thread(self.tables.of, first.document, first.kind):
-                for row, (start, end) in enumerate(known.spans):
-                    if start <= first.start < end and row not in known.totals:
-                        return not sums_up(first.text)
-        return False
+    async def _is_a_part(self, question: str, found: Sequence[DocumentHit]) -> bool:
+        """Whether the first line is only a part of what is computed, as one row of a table is."""
+        asked = operation_of(question)
+        if asked is Operation.CELLS or not found:
+            return False
+        first = found[0]
+        near = (await to_the_end(self.near([first])))[first.id]
+        several = len({each.id for each in _alike([*found, *near])}) > 1
+        if several and asked in (Operation.SUM, Operation.MEAN):
+            return True
+        tables = await asyncio.to_thread(self.tables.of, first.document, first.kind)
+        spans = (span for each in tables for span in each.spans)
+        inside = any(start <= first.start < end for start, end in spans)
+        return inside and operation_of(first.text) is not asked
 
     def _from_tables(self, query: str, best: Sequence[DocumentHit]) -> DocumentHit | None:
         """What the first of the nearest tables answers."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -103,10 +104,10 @@ _LISTED = re.compile(
 _ALIKE, _APART = 5, 3  # letters that two words begin with, at least, and end with, at most
 
 
-def sums_up(question: str) -> bool:
-    """Whether a question asks for a sum or a mean."""
-    marks = (mark for each, mark in _OPERATIONS if each in (Operation.SUM, Operation.MEAN))
-    return not set(words(question)).isdisjoint(set().union(*marks))
+def operation_of(text: str | AbstractSet[str]) -> Operation:
+    """What a text, or its words, says to compute from several rows; `CELLS` where nothing."""
+    said = set(words(text)) if isinstance(text, str) else text
+    return next((each for each, marks in _OPERATIONS if marks & said), Operation.CELLS)
 
 
 def read(question: str, table: Table, title: str) -> TableQuery | None:
@@ -130,7 +131,7 @@ class _Reading:
             return None
         conditions = list(self._equal())
         asked = set(words(self._asked)) - self._named
-        operation = next((each for each, marks in _OPERATIONS if marks & asked), Operation.CELLS)
+        operation = operation_of(asked)
         for mark in _MOST | _LEAST | {"average", "mean", "total", "sum"}:
             self._left.pop(mark, None)
         columns = self._columns(asked)
@@ -154,6 +155,8 @@ class _Reading:
         compared = any(each.relation != "IN" for each in conditions)
         if operation is Operation.CELLS:
             if _COUNTS.search(self._asked):
+                if len(numeric) > 1:
+                    return None  # which of them is asked for
                 summed = len(numeric) == 1 and not compared and conditions
                 operation = Operation.SUM if summed else Operation.COUNT
                 columns = numeric if summed else [c for c in columns if c not in numeric]
@@ -246,7 +249,8 @@ class _Reading:
         """Columns that the question names, or that hold the prices or dates it asks for."""
         hits: dict[int, set[str]] = {}
         for column, name in enumerate(self._table.columns):
-            parts = [part for part in _parts(name) if part not in _UNITS] or _parts(name)
+            parts = [each for each in _parts(name) if each not in _UNITS or each in self._left]
+            parts = parts or _parts(name)
             hits[column] = {w for w in self._left for part in parts if _alike(w, part)}
         # "Costs 2024" is named more closely by "the costs in 2024" than "Costs 2025" is.
         found = {

@@ -92,6 +92,25 @@ def test_on_which_side_of_zero_expenses_stand_is_not_guessed(question: str) -> N
     assert answer(question, table, "account.csv") is None
 
 
+HIRE = """Boat: Heron; Spring Hours: 14; Spring Fee: 210; Autumn Hours: 9; Autumn Fee: 135
+Boat: Kestrel; Spring Hours: 6; Spring Fee: 90; Autumn Hours: 22; Autumn Fee: 330
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("How many hours was Kestrel hired in autumn?", "Kestrel, Autumn Hours: 22"),
+        ("Which boat had the most hours in spring?", "Heron"),
+        ("How many for Kestrel in autumn?", None),
+    ],
+)
+def test_one_of_several_columns_is_meant_or_none(question: str, text: str | None) -> None:
+    (table,) = tables_in(HIRE)
+    found = answer(question, table, "boat-hire.ods")
+    assert (found is None) if text is None else (found is not None and text in found.text)
+
+
 RECEIPTS = """id: E1; vendor: Norrail; receipt: yes
 id: E2; vendor: Rode Taxi; receipt: no
 id: E3; vendor: De Zwaan; receipt: yes
