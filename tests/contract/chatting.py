@@ -24,15 +24,10 @@ class Chat:
         self.events: list[Event] = []
 
     def ask(self, question: str, **params: Any) -> None:
-        """Ask; the answer's events are read with `until`."""
+        """Ask in a new conversation; the answer's events are read with `until`."""
         self.events = []
-        messages = [{"role": "user", "content": question}]
-        frame = {"type": "ask", "id": "a", "messages": messages, "params": params}
+        frame = {"type": "say", "id": "a", "text": question, "params": params}
         self._connection.send(json.dumps(frame))
-
-    def stop(self) -> None:
-        """Press stop."""
-        self._connection.send(json.dumps({"type": "stop", "id": "a"}))
 
     def until(self, wanted: Callable[[Event], bool], timeout: float = 60.0) -> Event:
         """Read on until an event is the one that is waited for."""
@@ -47,9 +42,9 @@ class Chat:
             assert event["type"] not in ("done", "error"), event
 
     def tokens(self, count: int) -> None:
-        """Read on until so many more pieces of text have come."""
-        for _ in range(count):
-            self.until(lambda event: event["type"] == "token")
+        """Read on until so many more tokens have been written."""
+        before = max((block["tokens"] for block in self._blocks), default=0)
+        self.until(lambda event: event["type"] == "block" and event["tokens"] >= before + count)
 
     def done(self, timeout: float = 120.0) -> Event:
         """Read to the end of the answer."""
@@ -60,9 +55,18 @@ class Chat:
         return [event["joint"] for event in self.events if event["type"] == "peer"]
 
     def longest_silence(self) -> float:
-        """Seconds of the longest pause between two pieces of text."""
-        times = [event["at"] for event in self.events if event["type"] == "token"]
+        """Seconds of the longest pause in which no text was added."""
+        times = [block["at"] for block in self._blocks]
         return max((b - a for a, b in itertools.pairwise(times)), default=0.0)
+
+    @property
+    def text(self) -> str:
+        """The text so far."""
+        return "".join({block["index"]: block["text"] for block in self._blocks}.values())
+
+    @property
+    def _blocks(self) -> list[Event]:
+        return [event for event in self.events if event["type"] == "block"]
 
 
 @contextmanager

@@ -10,24 +10,12 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StringConstraints, TypeAdapter
 
 from app.api.openai.field_types import Str, Strict
-from app.api.openai.turns import ChatMessage
 from app.api.page.markdown import Block, MarkdownStream
 from app.api.page.parameters import Params
 from app.conversations import record
 from app.conversations.background_run import BackgroundRun
 from app.documents.uploads import MAX_COLLECTION_CHARACTERS
-from app.generation.accumulator import AnswerState
-from app.generation.events import (
-    Cited,
-    Detailed,
-    Event,
-    Finished,
-    NotAsked,
-    PeerChanged,
-    PromptDetailed,
-    SourcesFound,
-    TextDelta,
-)
+from app.generation.events import Event, PeerChanged, SourcesFound
 from app.problems import Problem
 from dragon.localizable import with_localizable
 
@@ -35,15 +23,6 @@ Frame = dict[str, Any]
 
 
 Id = Annotated[str, Field(min_length=1, max_length=64)]
-
-
-class Ask(Strict):
-    """Write an answer without storing it; every frame about it carries `id`."""
-
-    type: Literal["ask"]
-    id: Id
-    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=2048)]
-    params: Params = Params()
 
 
 class Say(Strict):
@@ -98,34 +77,8 @@ class Stop(Strict):
     id: Id
 
 
-Incoming = Ask | Say | Again | Continue | Watch | Stop
+Incoming = Say | Again | Continue | Watch | Stop
 INCOMING: TypeAdapter[Incoming] = TypeAdapter(Annotated[Incoming, Field(discriminator="type")])
-
-
-def to_message(answer_id: str, answer: AnswerState, event: Event, offset: int = 0) -> Frame:
-    """An event as a frame; `offset` is where its text begins in the whole answer."""
-    match event:
-        case SourcesFound():
-            return {"type": "sources", "id": answer_id, **record.sources(event)}
-        case TextDelta(text=text):
-            return {"type": "token", "id": answer_id, "text": text}
-        case Detailed(details=details) | PromptDetailed(details=details):
-            tokens = [record.provenance(detail, offset) for detail in details]
-            return {"type": "detail", "id": answer_id, "tokens": tokens}
-        case Cited(citations=citations):
-            found = record.citations(citations, offset)
-            return {"type": "cited", "id": answer_id, "citations": found}
-        case NotAsked():
-            return {"type": "not_asked", "id": answer_id}
-        case PeerChanged():
-            return {"type": "peer", "id": answer_id, **with_localizable(asdict(event))}
-        case Finished():
-            return done(answer_id, record.finished(answer))
-
-
-def done(answer_id: str, end: record.Fields) -> Frame:
-    """The end of an answer that was finished or stopped."""
-    return {"type": "done", "id": answer_id, **end}
 
 
 def failure(answer_id: str | None, problem: Problem) -> Frame:
@@ -155,8 +108,10 @@ class _View:
         """The frames for what is new since the last call."""
         run, written = self._run, self._run.written
         for event in events:
-            if written.answer and isinstance(event, SourcesFound | Cited | Detailed | PeerChanged):
-                yield to_message(run.id, written.answer, event, len(written.before.text))
+            if isinstance(event, SourcesFound):
+                yield {"type": "sources", "id": run.id, **record.sources(event)}
+            elif isinstance(event, PeerChanged):
+                yield {"type": "peer", "id": run.id, **with_localizable(asdict(event))}
         seams = [(at, joint) for at, joint, _ in written.seams]
         self._markdown.grow(written.text, seams, written.phrases)
         for part in self._markdown.finish() if run.over else self._markdown.take():

@@ -1,13 +1,11 @@
 """`WS /ws/chat`: the browser asks, stops and reads several answers over one socket.
 
-Answers in conversations are written by the device whether or not a page reads them; an `ask` is an
-answer of this socket alone, stored nowhere, and ends with it.
+The device writes them whether or not a page reads them.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
 from contextlib import aclosing, suppress
 from dataclasses import asdict, replace
 from typing import Any
@@ -18,31 +16,23 @@ from pydantic import ValidationError
 from starlette.websockets import WebSocketState
 
 from app.api.errors import validation_problem
-from app.api.openai.parameters import require_tools
-from app.api.openai.turns import as_messages
 from app.api.page.conversations import summary, view
 from app.api.page.frames import (
     INCOMING,
     Again,
-    Ask,
     Continue,
     Frame,
     Incoming,
     Say,
     Stop,
     Watch,
-    done,
     failure,
     frames,
-    to_message,
 )
-from app.api.page.parameters import branch_request, request_of
+from app.api.page.parameters import branch_request
 from app.container import AppState, State
-from app.conversations import record
 from app.conversations.background_run import BackgroundRun
-from app.generation.accumulator import AnswerState
 from app.generation.events import GenerationRequest
-from app.generation.prompts import chat_prompt
 from app.peer_link.status import PeerStatus
 from app.problems import reported
 from app.settings import Cloud
@@ -51,7 +41,6 @@ from dragon.errors import DragonError, InvalidRequestError, OverloadedError
 from dragon.localizable import localizable, with_localizable
 
 router = APIRouter()
-_MAX_ANSWERS = 8
 _MAX_RUNS = 32
 _STATUS_SECONDS = 0.5
 
@@ -64,12 +53,11 @@ async def chat(socket: WebSocket, state: State) -> None:
 
 
 class _Page:
-    """One open page: the answers it reads by id, and what it knows of the peer."""
+    """One open page, and the answers it reads by id."""
 
     def __init__(self, socket: WebSocket, state: AppState) -> None:
         self._socket = socket
         self._state = state
-        self._answers: dict[str, asyncio.Task[None]] = {}
         self._reading: dict[str, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
@@ -81,7 +69,7 @@ class _Page:
                     return
                 await self._received(message.get("text") or message.get("bytes") or b"")
         finally:
-            tasks = [status, *self._answers.values(), *self._reading.values()]
+            tasks = [status, *self._reading.values()]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -111,8 +99,6 @@ class _Page:
                 self._stop(answer_id)
             case Watch(id=answer_id):
                 await self._watch(answer_id)
-            case Ask():
-                self._ask(frame)
             case _:
                 await self._write(frame)
 
@@ -120,11 +106,6 @@ class _Page:
         """Stop an answer; one that has just ended is no longer there."""
         if (run := self._state.background_runs.get(answer_id)) is not None:
             run.stop()
-        task = self._answers.get(answer_id)
-        if task is not None and not task.cancelling():
-            task.cancel()
-
-    # Answers in conversations.
 
     async def _write(self, frame: Say | Again | Continue) -> None:
         if self._state.background_runs.count >= _MAX_RUNS:
@@ -194,49 +175,11 @@ class _Page:
                 async for message in messages:
                     await self._send(message)
 
-        self._keep(self._reading, run.id, read)
-
-    # Answers of this socket alone.
-
-    def _ask(self, frame: Ask) -> None:
-        if frame.id in self._answers:
-            raise InvalidRequestError("This id is in use by an answer in progress.", param="id")
-        if len(self._answers) >= _MAX_ANSWERS:
-            raise OverloadedError(f"At most {_MAX_ANSWERS} answers at once on one page.")
-        self._keep(self._answers, frame.id, lambda: self._answer(frame))
-
-    async def _answer(self, frame: Ask) -> None:
-        """Write one answer to the socket; cancelling this stops it."""
-        answer: AnswerState | None = None
-        try:
-            generation, messages = self._state.generation, as_messages(frame.messages)
-            require_tools(messages, generation.tokenizer)
-            view = await generation.cloud_view.of(messages, trusted=False)
-            prompt = await chat_prompt(generation, messages, view)
-            answer = AnswerState(request_of(self._state, prompt, frame.params))
-            written = self._state.admission.admitted(self._state.answers.write(answer))
-            async with aclosing(written) as events:
-                async for event in events:
-                    await self._send(to_message(frame.id, answer, event))
-        except asyncio.CancelledError:
-            await self._send(done(frame.id, record.cancelled(answer)))
-        except Exception as error:
-            await self._fail(frame.id, error)
-
-    # All answers.
-
-    def _keep(
-        self,
-        tasks: dict[str, asyncio.Task[None]],
-        answer_id: str,
-        run: Callable[[], Coroutine[Any, Any, None]],
-    ) -> None:
-        task = tasks[answer_id] = asyncio.create_task(run())
-
         def ended(task: asyncio.Task[None]) -> None:
-            if tasks.get(answer_id) is task:
-                del tasks[answer_id]
+            if self._reading.get(run.id) is task:
+                del self._reading[run.id]
 
+        task = self._reading[run.id] = asyncio.create_task(read())
         task.add_done_callback(ended)
 
     async def _report_status(self) -> None:

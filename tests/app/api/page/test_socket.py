@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,11 +19,11 @@ from websockets.sync.client import ClientConnection, connect
 from app.auth import COOKIE
 from app.container import AppState
 from app.peer_link.status import PeerStatus
-from tests.app.conftest import KEY, wait_until
-from tests.fakes import FakeGeneration
+from tests.app.conftest import KEY
+from tests.app.stores import known
+from tests.fakes import SOURCE, FakeGeneration
 
-MESSAGES = [{"role": "user", "content": "Where is the key?"}]
-ASK = {"type": "ask", "id": "c1", "messages": MESSAGES}
+SAY = {"type": "say", "id": "c1", "text": "Where is the key?"}
 
 
 class Page:
@@ -37,16 +38,23 @@ class Page:
     def read(self) -> dict[str, Any]:
         return json.loads(self.socket.recv(timeout=60))
 
-    def until(self, kind: str, answer_id: str | None = "c1") -> list[dict[str, Any]]:
-        """Frames up to the first of this kind about this answer."""
+    def until(self, kind: str, answer_id: str | None) -> list[dict[str, Any]]:
+        """Frames up to the first of this kind with this id."""
         frames = [self.read()]
         while not (frames[-1]["type"] == kind and frames[-1].get("id") == answer_id):
             frames.append(self.read())
         return frames
 
+    def say(self, **params: Any) -> str:
+        """Ask in a new conversation; the answer's id."""
+        self.send(SAY | {"params": params})
+        answer_id: str = self.until("began", "c1")[-1]["answer"]["id"]
+        return answer_id
+
 
 @pytest.fixture
-def page(address: str, state: AppState) -> Iterator[Page]:
+def page(address: str, state: AppState, tmp_path: Path) -> Iterator[Page]:
+    known(tmp_path, SOURCE.id, SOURCE.title)
     headers = {"Cookie": f"{COOKIE}={state.auth.sessions.begin()}"}
     with connect(
         f"ws://{address}/ws/chat", additional_headers=headers, origin=f"http://{address}"
@@ -56,17 +64,17 @@ def page(address: str, state: AppState) -> Iterator[Page]:
         yield page
 
 
-def text_of(frames: list[dict[str, Any]], answer_id: str = "c1") -> str:
-    return "".join(f["text"] for f in frames if f["type"] == "token" and f["id"] == answer_id)
+def text_of(frames: list[dict[str, Any]], answer_id: str) -> str:
+    blocks = [f for f in frames if f["type"] == "block" and f["id"] == answer_id]
+    return "".join({block["index"]: block["text"] for block in blocks}.values())
 
 
 def test_an_answer(page: Page, generation: FakeGeneration) -> None:
-    params = {"temperature": 0.3, "max_tokens": 50, "seed": 7, "private": True, "mode": "local"}
-    page.send(ASK | {"params": params})
-    frames = page.until("done")
+    answer = page.say(temperature=0.3, max_tokens=50, seed=7, private=True, mode="local")
+    frames = page.until("done", answer)
     assert frames[0]["type"] == "sources"
     assert frames[0]["sources"][0]["side"] == "private"
-    assert text_of(frames) == generation.script
+    assert text_of(frames, answer) == generation.script
     (seam,) = [f for f in frames if f["type"] == "peer"]
     assert (seam["joint"], seam["position"]) == (False, 3)
     done = frames[-1]
@@ -80,52 +88,40 @@ def test_an_answer(page: Page, generation: FakeGeneration) -> None:
 
 def test_several_answers_at_once(page: Page, generation: FakeGeneration) -> None:
     generation.delay = 0.01
-    for answer_id in ("a", "b"):
-        page.send(ASK | {"id": answer_id})
+    for name in ("a", "b"):
+        page.send(SAY | {"id": name})
     frames: list[dict[str, Any]] = []
     while sum(f["type"] == "done" for f in frames) < 2:
         frames.append(page.read())
-    assert text_of(frames, "a") == text_of(frames, "b") == generation.script
+    answers = [f["answer"]["id"] for f in frames if f["type"] == "began"]
+    assert [text_of(frames, answer) for answer in answers] == [generation.script] * 2
 
 
 def test_stopping_one_of_two(page: Page, generation: FakeGeneration) -> None:
     generation.delay = 0.05
     generation.script = "word " * 600
-    page.send(ASK)
-    page.send(ASK | {"id": "other"})
-    page.until("token")
-    page.send({"type": "stop", "id": "c1"})
-    page.send({"type": "stop", "id": "c1"})
-    page.send({"type": "stop", "id": "unknown"})
-    frames = page.until("done")
-    assert frames[-1]["finish_reason"] == "cancelled"
-    assert frames[-1]["usage"]["prompt_tokens"] == len(generation.requests[0].conversation)
-    assert 0 < frames[-1]["usage"]["completion_tokens"] < 600
+    stopped, other = page.say(), page.say()
+    page.until("block", stopped)
+    for answer_id in (stopped, stopped, "unknown"):
+        page.send({"type": "stop", "id": answer_id})
+    done = page.until("done", stopped)[-1]
+    assert done["finish_reason"] == "cancelled"
+    assert done["usage"]["prompt_tokens"] == len(generation.requests[0].conversation)
+    assert 0 < done["usage"]["completion_tokens"] < 600
     assert generation.cancelled == 1
     generation.delay = 0.0
-    frames = page.until("done", "other")
+    frames = page.until("done", other)
     assert frames[-1]["finish_reason"] == "stop"
-    assert not any(f.get("id") == "c1" for f in frames)
+    assert not any(f.get("id") == stopped for f in frames)
 
 
 def test_stopping_at_once(page: Page, generation: FakeGeneration) -> None:
     generation.silence = 30.0
-    for number in range(20):
-        page.send(ASK | {"id": f"c{number}"})
-        page.send({"type": "stop", "id": f"c{number}"})
-        assert page.until("done", f"c{number}")[-1]["finish_reason"] == "cancelled"
+    for _ in range(20):
+        answer = page.say()
+        page.send({"type": "stop", "id": answer})
+        assert page.until("done", answer)[-1]["finish_reason"] == "cancelled"
     assert generation.active == 0
-
-
-def test_leaving_ends_every_answer(page: Page, generation: FakeGeneration) -> None:
-    generation.delay = 0.05
-    generation.script = "word " * 2000
-    for answer_id in ("a", "b", "c"):
-        page.send(ASK | {"id": answer_id})
-    page.until("token", "c")
-    page.socket.close()
-    wait_until(lambda: generation.active == 0)
-    assert generation.cancelled == 3
 
 
 @pytest.mark.parametrize(
@@ -138,22 +134,14 @@ def test_leaving_ends_every_answer(page: Page, generation: FakeGeneration) -> No
         ("[" * 100_000, None, None),
         ({"type": "dance", "id": "c1"}, "c1", None),
         ({"id": "c1"}, "c1", None),
-        ({"type": "ask", "id": 5, "messages": MESSAGES}, None, "id"),
-        ({"type": "ask", "id": "", "messages": MESSAGES}, "", "id"),
-        ({"type": "ask", "id": "x" * 65, "messages": MESSAGES}, "x" * 64, "id"),
-        ({"type": "ask", "id": "c1"}, "c1", "messages"),
-        (
-            ASK | {"messages": [*MESSAGES, {"role": "tool", "content": "It is in a box."}]},
-            "c1",
-            "messages",
-        ),
-        (ASK | {"messages": []}, "c1", "messages"),
-        (ASK | {"messages": [{"role": "robot", "content": "x"}]}, "c1", "messages[0].role"),
-        (ASK | {"messages": [{"role": "user", "content": " "}]}, "c1", "messages"),
-        (ASK | {"messages": [{"role": "user", "content": "x " * 900}]}, "c1", "messages"),
-        (ASK | {"params": {"temperature": 9}}, "c1", "params.temperature"),
-        (ASK | {"params": {"mode": "majority"}}, "c1", "params.mode"),
-        (ASK | {"params": {"colour": "red"}}, "c1", "params.colour"),
+        (SAY | {"id": 5}, None, "id"),
+        (SAY | {"id": ""}, "", "id"),
+        (SAY | {"id": "x" * 65}, "x" * 64, "id"),
+        ({"type": "say", "id": "c1"}, "c1", "text"),
+        (SAY | {"text": " "}, "c1", "text"),
+        (SAY | {"params": {"temperature": 9}}, "c1", "params.temperature"),
+        (SAY | {"params": {"mode": "majority"}}, "c1", "params.mode"),
+        (SAY | {"params": {"colour": "red"}}, "c1", "params.colour"),
         ({"type": "stop"}, None, "id"),
     ],
 )
@@ -166,24 +154,22 @@ def test_bad_frames_leave_the_socket_alive(
     assert reply["error"].keys() - {"localizable"} == {"message", "type", "param", "code"}
     assert reply["error"]["type"] == "invalid_request_error"
     assert reply["error"]["param"] == param
-    page.send(ASK | {"id": "next"})
-    assert page.until("done", "next")[-1]["finish_reason"] == "stop"
+    assert page.until("done", page.say())[-1]["finish_reason"] == "stop"
 
 
-def test_an_id_in_use_and_too_many(page: Page, generation: FakeGeneration) -> None:
+def test_too_many_answers_at_once(page: Page, generation: FakeGeneration) -> None:
     generation.silence = 30.0
-    page.send(ASK)
-    page.send(ASK)
-    assert page.until("error")[-1]["error"]["param"] == "id"
-    for number in range(8):
-        page.send(ASK | {"id": f"n{number}"})
-    assert page.until("error", "n7")[-1]["error"]["code"] == "overloaded"
+    answers = [page.say() for _ in range(32)]
+    page.send(SAY)
+    assert page.until("error", "c1")[-1]["error"]["code"] == "overloaded"
+    for answer in answers:
+        page.send({"type": "stop", "id": answer})
+    page.until("done", answers[-1])
 
 
 def test_a_failure_tells_nothing_of_the_inside(page: Page, generation: FakeGeneration) -> None:
     generation.fail_after = 2
-    page.send(ASK)
-    error = page.until("error")[-1]["error"]
+    error = page.until("error", page.say())[-1]["error"]
     assert error["code"] == "internal_error"
     assert "secret" not in error["message"]
 
@@ -202,7 +188,7 @@ def test_a_frame_over_the_limit_ends_the_socket_only(page: Page, address: str) -
     # reason with it.
     page.socket.socket.sendall(struct.pack("!BBQ", 0x81, 0xFF, 2 << 20) + bytes(4))
     with pytest.raises(ConnectionClosed) as caught:
-        page.until("done")
+        page.until("done", None)
     assert caught.value.rcvd is not None
     assert caught.value.rcvd.code == 1009
     with connect(
