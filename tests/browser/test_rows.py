@@ -62,3 +62,17 @@ def test_they_are_sorted_copied_with_tabs_and_still_cite(
     chat.wait_answer(dearest)
     expect(dearest.locator("tbody td:last-child")).to_have_text("1290")
     expect(dearest.get_by_test_id("rows")).to_contain_text("the highest price")
+
+
+def test_a_wide_table_scrolls_by_keys_and_breaks_no_words(page: Page, scripted: Scripted) -> None:
+    cells = [f"longword{number}" for number in range(20)]
+    rows = [cells, ["---"] * len(cells), cells]
+    scripted.generation.script = "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
+    chat = signed_in(page, scripted.url)
+    answer = chat.ask("Show all.")
+    chat.wait_answer(answer)
+    table = answer.get_by_role("region", name="Table")
+    heights = table.locator("td").evaluate_all("(all) => all.map((cell) => cell.offsetHeight)")
+    assert max(heights) < 60
+    table.press("ArrowRight")
+    page.wait_for_function("(table) => table.scrollLeft > 0", arg=table.element_handle())
