@@ -130,6 +130,7 @@ class Tour:
             project = {"name": collection, "instruction": ""}
             self.page.request.put(urljoin(self.page.url, "/api/projects"), data=project)
             self.page.reload()
+            self.press("open-documents")
         chosen.locator(f"option[value='{collection}']").wait_for(state="attached")
         chosen.evaluate(
             "(menu, name) => { menu.value = name; menu.dispatchEvent(new Event('change')); }",
@@ -332,18 +333,6 @@ def around(tour: Tour) -> None:
     tour.take("error")
 
 
-def choosing(tour: Tour) -> None:
-    """Another model waits for a restart, and is given up again."""
-    for name, waits in ("small", True), (SMALL_MODEL.name, False):
-        tour.sidebar()
-        tour.press("open-settings")
-        tour.page.locator(f"[data-name='{name}']").get_by_test_id("use-model").click()
-        expect(tour.page.get_by_test_id("upcoming")).to_be_visible(visible=waits)
-        tour.page.keyboard.press("Escape")
-        if waits:
-            tour.take("upcoming")
-
-
 def apart(tour: Tour) -> None:
     """The cloud is lost; then the device does not answer either."""
     tour.peer.kill()
@@ -362,7 +351,6 @@ STATES: tuple[Callable[[Tour], None], ...] = (
     many,
     around,
     writing,
-    choosing,
     apart,
 )
 
