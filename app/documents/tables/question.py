@@ -7,7 +7,7 @@ expensive hotel in Paris" is none for a table of bicycles.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
@@ -201,8 +201,14 @@ class _Reading:
         tokens = words(self._asked)
         free = [True] * len(tokens)
         chosen: dict[int, set[str]] = {}
-        for spelt in sorted(named, key=lambda each: (-len(each), each)):
-            while (places := self._places(spelt, tokens, free)) and self._says(spelt):
+        longest_first = sorted(named, key=lambda each: (-len(each), each))
+        # What stands there as it is goes before what may be meant by other words.
+        scattered = [each for each in longest_first if _has_other_forms(each, named[each])]
+        for spelt, places_of in (
+            *((each, _together) for each in longest_first),
+            *((each, _scattered) for each in scattered),
+        ):
+            while (places := places_of(spelt, tokens, free)) and self._says(spelt):
                 column = min(named[spelt], key=lambda c: len(named[spelt][c]))
                 chosen.setdefault(column, set()).update(named[spelt][column])
                 for at in places:
@@ -211,30 +217,6 @@ class _Reading:
                     self._left.pop(tokens[at], None)
         for column, cells in chosen.items():
             yield Condition(column, "IN", tuple(sorted(cells)))
-
-    def _places(
-        self, spelt: Sequence[str], tokens: Sequence[str], free: Sequence[bool]
-    ) -> Sequence[int]:
-        """Where a cell's words stand in the question: as they are, or each by its stem, anywhere.
-
-        "How many costumes?" asks for what is a costume, "who replaced the battery?" for "battery
-        replaced".
-        """
-        for at in range(len(tokens) - len(spelt) + 1):
-            place = range(at, at + len(spelt))
-            if tuple(tokens[at : at + len(spelt)]) == tuple(spelt) and all(free[n] for n in place):
-                return place
-        places: list[int] = []
-        for word in spelt:
-            alike = (
-                n
-                for n, token in enumerate(tokens)
-                if free[n] and n not in places and _one_stem(word, token)
-            )
-            if (at := next(alike, -1)) < 0:
-                return ()
-            places.append(at)
-        return places
 
     def _says(self, spelt: Sequence[str]) -> bool:
         """Whether words name a cell, and not by chance: "m" only where the question has "M"."""
@@ -318,6 +300,38 @@ def _spellings(cell: str) -> Iterator[tuple[str, ...]]:
         yield spelt
     if len(spelt) > 1 and len(spelt[0]) > 3 and cell[:1].isupper():
         yield spelt[:1]
+
+
+def _together(spelt: Sequence[str], tokens: Sequence[str], free: Sequence[bool]) -> Sequence[int]:
+    """Where a cell's words stand in a question one after the other; none if they do not."""
+    for at in range(len(tokens) - len(spelt) + 1):
+        place = range(at, at + len(spelt))
+        if tuple(tokens[at : at + len(spelt)]) == tuple(spelt) and all(free[n] for n in place):
+            return place
+    return ()
+
+
+def _scattered(spelt: Sequence[str], tokens: Sequence[str], free: Sequence[bool]) -> Sequence[int]:
+    """Where a cell's words stand in a question in other forms, in any order.
+
+    "How many costumes?" asks for what is a costume, "who replaced the battery?" for "battery
+    replaced".
+    """
+    places: list[int] = []
+    for word in spelt:
+        left = (n for n, is_free in enumerate(free) if is_free and n not in places)
+        if (at := next((n for n in left if _one_stem(word, tokens[n])), -1)) < 0:
+            return ()
+        places.append(at)
+    return places
+
+
+def _has_other_forms(spelt: Sequence[str], columns: Mapping[int, set[str]]) -> bool:
+    """Whether a cell may be named in other forms: "Day 2", "Tom Hill" and "on call" may not."""
+    cells = [cell for each in columns.values() for cell in each]
+    if any(re.search(r"\d|\s[A-Z]", cell) for cell in cells):
+        return False
+    return all(content_words(word) for word in spelt)
 
 
 def _one_stem(word: str, token: str) -> bool:

@@ -138,6 +138,31 @@ def test_cells_are_named_in_other_forms(question: str, said: str | None) -> None
     assert (found is None) if said is None else (found is not None and said in found.text)
 
 
+TALKS = """talk: Art; day: Day 1; place: Room 2; speaker: Bob
+talk: Law; day: Day 2; place: Room 1; speaker: Cid
+talk: Rye; day: Day 2; place: Room 2; speaker: Tom Hill
+talk: Rye bread; day: on call; place: Room 3; speaker: Ann Reed
+talk: Wheat; day: Day 3; place: Room 3; speaker: Ann Hill
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("Who is the speaker in room 1 on day 2?", "Law, Day 2, speaker: Cid"),
+        ("What is the place of Tom Hill and of Ann Reed?",
+         "Rye, Day 2, place: Room 2; Rye bread, on call, place: Room 3"),
+        ("What is the place of wheat and of rye bread?",
+         "Rye bread, on call, place: Room 3; Wheat, Day 3, place: Room 3"),
+        ("Which talk is on the call list?", None),
+    ],
+)  # fmt: skip
+def test_cells_that_share_words_are_told_apart(question: str, text: str | None) -> None:
+    (table,) = tables_in(TALKS)
+    found = answer(question, table, "talks.csv")
+    assert (found and found.text) == text
+
+
 def test_rows_that_say_yes_are_counted() -> None:
     (table,) = tables_in(RECEIPTS)
     found = answer("How many expenses have a receipt?", table, "expenses.csv")
