@@ -43,7 +43,8 @@ _ASKS = re.compile(
 )
 # "... for my mother, in a few lines": how it is to be told.
 _HOW = re.compile(
-    r"(?<=\w)(?:,| (?:for|in (?:a|one|two|three|short|brief|few|simple|plain))\b)", re.IGNORECASE
+    r"(?<=\w)(?:,| (?:for (?:me|us|my|our)|in (?:a|one|two|three|short|brief|few|simple|plain))\b)",
+    re.IGNORECASE,
 )
 # They name no document.
 _ANY = {
@@ -168,7 +169,8 @@ def _meant(
     near = [hit for hit in best if hit.document in known]
     if not subject:
         asked = set(words(query))  # "the will" says nothing but the name of will.txt
-        called = (each for each in documents if asked.issuperset(words(Path(each.filename).stem)))
+        names = ((each, set(words(Path(each.filename).stem)) - _ANY) for each in documents)
+        called = (each for each, name in names if name and name <= asked)
         before = [] if follows is None else [known.get(follows.hit.document)]
         return next(filter(None, [*called, *before, *documents]), None)
     likeliest = max(documents, key=lambda each: named(subject, each.filename), default=None)

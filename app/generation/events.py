@@ -190,8 +190,8 @@ class SourcesFound:
 
     `nothing_relevant`: the user's documents were searched, and none is about this.
     `unread_documents` could not be searched: they were still being read. `closest` are the user's
-    passages that come nearest beside the sources; the answer is not written from them. `declines`:
-    without sources, the text is `NO_ANSWER`, whatever was asked.
+    passages that come nearest apart from the sources; the answer is not written from them.
+    `declines`: without sources, the text is `NO_ANSWER`, whatever was asked.
     """
 
     sources: tuple[Source, ...]

@@ -20,7 +20,7 @@ class Retrieved:
 
     `answers`: they were judged to answer the question on their own. `nothing_relevant`: the search
     found none that does. `unread_documents` could not be searched yet. `passages` are the digests
-    of those whose budgets are tracked. `closest` come nearest beside the sources.
+    of those whose budgets are tracked. `closest` come nearest apart from the sources.
     """
 
     rows: Sequence[Row]

@@ -101,7 +101,10 @@ class Retrieval:
         """
         # Counted before the search: what is read by then can be found.
         unread = await self.documents.unread(_scope(request)) if self.asks(request) else 0
-        own, fetched = await asyncio.gather(self.search(request), self._fetch(request))
+        said = await self.said(request)
+        own, fetched, near = await asyncio.gather(
+            self.search(request, said), self._fetch(request), self._closest(request, said)
+        )
         hits = sorted([*own, *fetched], key=lambda hit: hit.relevance, reverse=True)
         hits = hits[: self.engine.model.cache.slots]
         if self.in_one_row(request):
@@ -110,61 +113,60 @@ class Retrieval:
             found = self._concatenated(request, hits, limit)
         else:
             found = self.rows(request, hits, limit)
-        asked = self.asks(request) and not asks_nothing(request.query)
-        closest = await self._closest(request, found.sources) if asked else []
-        in_vain = asked and not own
-        return replace(found, nothing_relevant=in_vain, unread_documents=unread, closest=closest)
+        in_vain = self.asks(request) and not own and not asks_nothing(request.query)
+        apart = [each for each in near if not any(_overlap(each, own) for own in found.sources)]
+        return replace(found, nothing_relevant=in_vain, unread_documents=unread, closest=apart)
 
     def asks(self, request: GenerationRequest) -> bool:
         """Whether the user's documents are searched."""
         return bool(self.passages(request) and request.query)
 
-    async def search(self, request: GenerationRequest) -> Sequence[DocumentHit]:
+    async def search(
+        self, request: GenerationRequest, said: DocumentHit | None = None
+    ) -> Sequence[DocumentHit]:
+        """The passages that answer, looked for near what was `said` if the question follows it.
+
+        A question that a model found to stand alone does not.
+        """
         if not self.asks(request):
             return []
-        k, before = self.passages(request), request.passed_over
+        k, before, scope = self.passages(request), request.passed_over, _scope(request)
+        asked = next((m.content for m in reversed(request.messages) if m.role == "user"), "")
+        if said is not None and not (self.in_one_row(request) and request.query == asked):
+            scope = replace(scope, follows=Follows(said, asked))
         look: Callable[[str, int, Scope], Awaitable[Sequence[DocumentHit]]]
         look = partial(self.documents.search, relevant=request.judged)
         if self._style(request) is Answers.WORDS:
             look = self.documents.passages_about
         async with self._places.one():
-            found = await look(request.query, k + len(before), await self._scope(request))
+            found = await look(request.query, k + len(before), scope)
         return [hit for hit in found if not any(hit.text in text for text in before)][:k]
 
-    async def _closest(self, request: GenerationRequest, sources: Sequence[Source]) -> list[Source]:
-        """The nearest passages beside the sources, for a person who checks an answer.
+    async def _closest(
+        self, request: GenerationRequest, said: DocumentHit | None
+    ) -> Sequence[Source]:
+        """The nearest passages, for a person who checks an answer.
 
         Two are from the document that the chat is about, if it is about one.
         """
         query = request.query
+        if not self.asks(request) or request.raw or asks_nothing(query):
+            return []
         async with self._places.one():
             hits = list(await self.documents.closest(query, CLOSEST, _scope(request)))
-            if about := await self._said(request):
-                there = await self.documents.closest(query, CLOSEST - 1, Scope((about.document,)))
+            if said is not None:
+                there = await self.documents.closest(query, CLOSEST - 1, Scope((said.document,)))
                 ids = {hit.id for hit in there}
                 hits = [*there, *(hit for hit in hits if hit.id not in ids)][:CLOSEST]
-        nearest = [_source(hit) for hit in sorted(hits, key=lambda hit: hit.score, reverse=True)]
-        return [each for each in nearest if not any(_overlap(each, source) for source in sources)]
+        return [_source(hit) for hit in sorted(hits, key=lambda hit: hit.score, reverse=True)]
 
-    async def _said(self, request: GenerationRequest) -> DocumentHit | None:
+    async def said(self, request: GenerationRequest) -> DocumentHit | None:
         """What the last reply with an answer was written from, if anything."""
-        for message in reversed(request.messages):
+        for message in reversed(request.messages) if self.asks(request) else ():
             if message.role == "assistant" and message.content not in ("", NO_ANSWER, MARK):
                 reply = message.content[-control.MAX_QUERY :]
                 return await self.documents.said(reply, _scope(request))
         return None
-
-    async def _scope(self, request: GenerationRequest) -> Scope:
-        """Where to search for a request: first near what was said before, if it depends on that.
-
-        A question that a model found to stand alone does not.
-        """
-        scope = _scope(request)
-        asked = next((m.content for m in reversed(request.messages) if m.role == "user"), "")
-        if self.in_one_row(request) and request.query == asked:
-            return scope
-        said = await self._said(request)
-        return scope if said is None else replace(scope, follows=Follows(said, asked))
 
     def rows(self, request: GenerationRequest, hits: Sequence[Hit], limit: int) -> Retrieved:
         """One row per passage."""

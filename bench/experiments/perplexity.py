@@ -129,13 +129,14 @@ def cases(
     for window in wikitext.windows(lines, tokenizer, options.window, options.windows):
         query = tokenizer.decode(window.query)
         found = corpus.search(query, count)
+        slope, *_ = options.slopes
         cosines = torch.tensor([[p.cosine] for p in found], dtype=torch.float64)
         rows = [
-            Row(tuple(tokenizer.encode(p.text)[:PASSAGE_TOKENS]), SLOPE * p.cosine, vector=p.vector)
+            Row(tuple(tokenizer.encode(p.text)[:PASSAGE_TOKENS]), slope * p.cosine, vector=p.vector)
             for p in found
         ]
         again = rescoring(embedder, tokenizer, query, rows, options.rescore_every)
-        nats = None if again is None else followed(SLOPE * cosines, again, window.target)
+        nats = None if again is None else followed(slope * cosines, again, window.target)
         yield Case(window, tuple(row.tokens for row in rows), cosines, nats)
 
 
@@ -184,6 +185,11 @@ def numbers(text: str) -> list[int]:
     return [int(part) for part in text.split(",")]
 
 
+def slopes(text: str) -> list[float]:
+    """Numbers between commas."""
+    return [float(part) for part in text.split(",")]
+
+
 def parser() -> argparse.ArgumentParser:
     """The options of `run`."""
     made = argparse.ArgumentParser(description=__doc__)
@@ -193,7 +199,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--window", type=int, default=1024, help="tokens a window")
     made.add_argument("--model", default=EMBEDDED_WRITER, help="a directory, hub name or .gguf")
     made.add_argument(
-        "--slopes", type=numbers, default=[int(SLOPE), 0, 4, 8, 16],
+        "--slopes", type=slopes, default=[SLOPE, 0, 4, 8, 16],
         help="nats a unit of cosine: of DRAGON, and others",
     )  # fmt: skip
     made.add_argument("--rescore-every", type=int, default=0, help="tokens; 0: not measured")

@@ -153,7 +153,7 @@ class AskResult(BaseModel):
     """The answer and the passages it was written from, private ones and the cloud's.
 
     `nothing_relevant`: none of the person's documents answers. `closest` are the passages nearest
-    to the question beside the sources.
+    to the question apart from the sources.
     `ledger` is the answer's id in the ledger, which says what left the device for it.
     """
 

@@ -40,7 +40,7 @@ class DragonChoice(BaseModel):
 
     `verdicts`: whose draft each of those tokens is (`=` both, `d` device, `c` cloud, `.` neither).
     `ledger` is its id under `/api/ledger`. `nothing_relevant`: none of the user's documents
-    answers. `closest` are the passages nearest to the question beside the sources, and
+    answers. `closest` are the passages nearest to the question apart from the sources, and
     `unread_documents` were still being read.
     `not_asked`: the cloud was not asked, since the user's own documents answer or none is needed.
     `refused`: why the cloud had no room, and when it will have. `unsearched`: how many parts of

@@ -59,6 +59,7 @@ The contract may be ended with three months' notice to the end of a year.
         ("tl;dr", set()),
         ("Summarise the trip for my mother, day by day", {"trip"}),
         ("A summary for the trip in a few lines", {"trip"}),
+        ("Summarise the lease for Oak Street", {"leas", "oak", "street"}),
         ("Summarise the will.", set()),
         ("Fassen Sie Mietvertrag.txt zusammen.", {"mietvertrag", "txt"}),
         ("Resuma contrato.txt.", {"contrato", "txt"}),
@@ -118,6 +119,11 @@ async def test_a_document_is_summed_up_in_its_own_sentences(store: DocumentStore
     assert by_words.document == policy.id
     (said, *_) = await store.search("When will Dow & Sons repair the standpipe?", 3)
     (meant,) = await store.search("Summarise it.", 3, Scope(follows=Follows(said, "Summarise it.")))
+    assert meant.document == minutes.id
+    await ingest(store, "document.md", CARD)
+    await ingest(store, "—.md", CARD)
+    scope = Scope(follows=Follows(said, "Summarise this document."))
+    (meant,) = await store.search("Summarise this document.", 3, scope)
     assert meant.document == minutes.id
     (named,) = await store.search("Summarise the minutes of the meeting, in a few lines", 3)
     assert named.document == minutes.id
