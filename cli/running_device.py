@@ -61,12 +61,16 @@ class DeviceClient:
     def events(self, method: str, path: str, body: object = None) -> Iterator[Any]:
         """The data of server-sent events, decoded, as they come."""
         with self._response(method, path, json=body) as response:
-            for line in response.iter_lines():
-                if line.startswith("data: ") and line != "data: [DONE]":
-                    event = json.loads(line.removeprefix("data: "))
-                    if "error" in event:
-                        raise DragonError(event["error"]["message"])
-                    yield event
+            rest = b""
+            for piece in response.iter_bytes():
+                # Not `iter_lines`, which also ends lines at what JSON may have within a text.
+                *lines, rest = (rest + piece).split(b"\n")
+                for line in lines:
+                    if line.startswith(b"data: ") and line != b"data: [DONE]":
+                        event = json.loads(line.removeprefix(b"data: "))
+                        if "error" in event:
+                            raise DragonError(event["error"]["message"])
+                        yield event
 
     @contextmanager
     def _response(self, method: str, path: str, **content: Any) -> Iterator[httpx2.Response]:
