@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -33,6 +34,7 @@ PORTS = {  # of model servers
 Keys = Callable[[str], SecretStr | None]
 """The key for a server, by its URL."""
 _TIMEOUT_S = 0.5
+_MOST_BYTES = 1 << 20  # of a reply: any program may listen there
 _OURS = "dragon"
 _CLOSED = (401, 403)
 _NO_TOKENIZER = localizable(
@@ -231,10 +233,17 @@ def _asked(port: int, path: str, key: SecretStr | None) -> tuple[int, Any]:
     """Status and JSON of a reply; 0 and None without one."""
     headers = {"Authorization": f"Bearer {key.get_secret_value()}"} if key else {}
     url = f"http://127.0.0.1:{port}{path}"
+    said = b""
     try:
-        reply = httpx2.get(url, headers=headers, timeout=_TIMEOUT_S, trust_env=False)
+        with httpx2.stream(
+            "GET", url, headers=headers, timeout=_TIMEOUT_S, trust_env=False
+        ) as reply:
+            for piece in reply.iter_bytes():
+                said += piece
+                if len(said) > _MOST_BYTES:
+                    return 0, None
     except httpx2.HTTPError:
         return 0, None
     with suppress(ValueError):  # a reply that wants a key need not be JSON
-        return reply.status_code, reply.json()
+        return reply.status_code, json.loads(said)
     return reply.status_code, None

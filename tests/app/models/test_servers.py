@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +141,31 @@ def test_what_is_no_server_of_models_and_ourselves_are_left_out(
     monkeypatch: pytest.MonkeyPatch, status: int, body: Any
 ) -> None:
     assert found(monkeypatch, status, body)[1] == []
+
+
+def test_a_reply_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    cut = threading.Event()
+
+    class Endless(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            try:
+                for _ in range(256):  # MiB: the end that a careless reader would find
+                    self.wfile.write(b" " * (1 << 20))
+            except OSError:
+                cut.set()
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Endless) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        monkeypatch.setattr("app.models.found.PORTS", {server.server_port: "Ollama"})
+        assert list(running(lambda url: None)) == []
+        thread.join()
+    assert cut.is_set()
 
 
 def test_where_nothing_listens_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
