@@ -128,8 +128,10 @@ def test_what_comes_near_is_listed_apart_from_what_it_rests_on(
     other.write_text("The old paddle hangs in the shed.")
     chat.upload(note, other)
     chat.wait_answer(chat.ask("Where does the oar hang?", private=True))
-    assert "red door" in chat.open_source(chat.sources("private").first)
-    assert chat.sources().count() == 1
+    expect(chat.sources()).to_have_count(1)
+    # The only one that it rests on unfolds with the list.
+    expect(chat.sources("private")).to_have_attribute("open", "")
+    assert "red door" in chat.open_source(chat.sources("private"))
     near = chat.last_answer.get_by_test_id("sources.closest")
     expect(near).to_contain_text("Closest passages")
     expect(near.get_by_test_id("source")).to_contain_text("shed.md")

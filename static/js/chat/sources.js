@@ -19,7 +19,7 @@ export class SourcesView {
 
   constructor() {
     this.element.addEventListener("toggle", () => {
-      const rows = this.#columns.querySelectorAll("details");
+      const rows = this.#columns.querySelectorAll(":scope > .side details");
       if (rows.length === 1 && rows[0]) rows[0].open = true;
       this.element.dataset.unfolded = "true";
     }, { once: true });
