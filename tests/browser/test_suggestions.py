@@ -59,6 +59,8 @@ def test_headings_and_labels_are_quoted(signed: Page) -> None:
     # What is asked already is not asked by its heading, too.
     lease = "# Lease\n\n## Rent\n\nThe rent is 840 euros.\n\n## Pets\n\nOne dog.\n"
     assert made(signed, lease) == ["What is the rent?", "Pets"]
+    words = "# Lease\n\n## Rent\n\nThe current fee is 8 euros.\n\n## Pets\n\nOne dog.\n"
+    assert made(signed, words) == ["What is the current fee?", "Rent", "Pets"]
     letters = "From: Anna\nTo: Ben\nAnna: Hello.\nBen: Hi.\nAnna: Bye.\n"
     assert made(signed, letters) == ["Ben"]
     assert made(signed, "A TALE\n\nBY NOBODY\n\nLONDON\n\nHe said: It rains.\n") == []

@@ -61,12 +61,15 @@ export function questionsOf(text, english) {
   const rows = lines.map(cellsOf).filter((cells) => cells.length);
   if (rows.length > 1 && 2 * rows.length > lines.filter(Boolean).length) return cells(rows);
   const asked = english ? sentences(lines) : [];
-  const said = asked.join(" ").toLowerCase();
-  const named = [...labels(lines), ...headings(lines)].filter(({ values: { heading } }) => !said.includes(heading.toLowerCase()));
+  const said = spaced(asked.join(" "));
+  const named = [...labels(lines), ...headings(lines)].filter(({ values: { heading } }) => !said.includes(spaced(heading)));
   // One of each in turn: three alike are dull.
   const mixed = Array.from({ length: Math.max(asked.length, named.length) }, (_, at) => [asked[at], named[at]]).flat();
   return mixed.filter((each) => each !== undefined);
 }
+
+/** Only its words, a space around each. @param {string} text */
+const spaced = (text) => ` ${(text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []).join(" ")} `;
 
 /** @param {string[]} lines */
 function sentences(lines) {
