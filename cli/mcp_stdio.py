@@ -80,11 +80,11 @@ async def _ask(
     from mcp_types import INTERNAL_ERROR
 
     url = f"http://{address(settings.host, settings.port)}/mcp"
-    key = {"Authorization": f"Bearer {api_key(settings)}"}
     about = context.session.client_params
     try:
         # The protocol's own errors would not say that no device runs, or that the key is wrong.
         await asyncio.to_thread(DeviceClient(settings).get, "/v1/models")
+        key = {"Authorization": f"Bearer {api_key(settings)}"}
         async with (
             AsyncClient(headers=key, timeout=None) as http,
             Client(

@@ -38,8 +38,8 @@ class DeviceClient:
 
     def __init__(self, settings: Settings) -> None:
         self._address = address(settings.host, settings.port)
-        # Asking for a device where none has been makes no key.
-        known = settings.api_key is not None or settings.data_dir.exists()
+        # The device makes the key: asking for one where none has been leaves nothing behind.
+        known = settings.api_key is not None or (settings.data_dir / "api_key").exists()
         self._key = api_key(settings) if known else "none"
 
     def get(self, path: str) -> Any:

@@ -19,21 +19,26 @@ from cli.running_device import DeviceClient
 from tests.cli.test_main import free_port
 
 
+@pytest.mark.parametrize("kept", [False, True], ids=["nowhere", "without a key"])
 @pytest.mark.parametrize(
     "arguments",
     [("ask", "What is up?"), ("add", "notes.txt"), ("watch",), ("watch", "."), ("unwatch", ".")],
 )
 def test_without_a_device_one_line_says_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], kept: bool
 ) -> None:
+    """And it leaves no key behind, even where a data directory is."""
     monkeypatch.chdir(tmp_path)
+    if kept:
+        (tmp_path / "data").mkdir()
     monkeypatch.setenv("DRAGON_PORT", str(port := free_port()))
     monkeypatch.setattr("sys.argv", ["dragon", *arguments])
     with pytest.raises(SystemExit) as ended:
         main()
     expected = f"dragon: No device runs at 127.0.0.1:{port}: start it with `dragon up`."
     assert ended.value.code == expected
-    assert not (tmp_path / "data").exists()
+    assert [*tmp_path.iterdir()] == ([tmp_path / "data"] if kept else [])
+    assert not (tmp_path / "data/api_key").exists()
 
 
 @pytest.mark.parametrize("end", ["\u2028", "\u2029", "\u0085"])
