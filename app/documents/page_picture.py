@@ -4,7 +4,7 @@
 
 draws the page (from 1) of the PDF that is open there, and marks the passage that is its standard
 input. It writes where the first mark is, as a fraction of the height, then the page as PNG. The
-process is confined as those that parse (`parse_worker`), and as little of what it says is believed.
+process is confined as those that parse (`parse_worker`), and little of what it says is believed.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ async def drawn(pdf: BinaryIO, page: int, passage: str) -> PagePicture | None:
     finally:
         if process.returncode is None:
             process.kill()
-            while await process.stdout.read(_MOST_BYTES):  # or it may wait to be read for ever
+            while await process.stdout.read(_MOST_BYTES):  # else wait() might never return
                 pass
             await process.wait()
     if process.returncode or len(written) < _PLACE.size:
@@ -108,7 +108,8 @@ def main() -> None:
         tops.append(box[1] / picture.height)
     written = io.BytesIO()
     ImageChops.multiply(picture, marks).save(written, "PNG")
-    sys.stdout.buffer.write(_PLACE.pack(min(tops, default=-1)) + written.getvalue())
+    mark = max(0.0, min(tops)) if tops else -1
+    sys.stdout.buffer.write(_PLACE.pack(mark) + written.getvalue())
 
 
 def _boxes(page: Any, passage: str) -> Iterator[tuple[float, float, float, float]]:

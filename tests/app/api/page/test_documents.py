@@ -126,6 +126,16 @@ async def test_a_passage_of_any_length_and_letters_is_marked(
     assert drawn.json()["mark"] == pytest.approx(0.06, abs=0.05)
 
 
+async def test_a_mark_may_begin_at_the_very_top(
+    client: httpx.AsyncClient, real: AppState, store: DocumentStore
+) -> None:
+    lease = pdf("The rent is due in May.").replace(b" 50 780 Td", b" 50 834 Td")
+    document = await ingest(store, "lease.pdf", lease)
+    passage = {"number": 1, "mark": 0, "until": 24}
+    drawn = await client.get(f"/api/documents/{document.id}/page", params=passage)
+    assert drawn.json()["mark"] == 0.0
+
+
 @pytest.mark.parametrize(
     ("writes", "status"),
     [
