@@ -165,9 +165,10 @@ async def test_calls_of_one_key_take_no_others_place(
 ) -> None:
     """However slowly it sends their bodies."""
     monkeypatch.setattr(middleware, "CALLS_FOR_ONE", 2)
-    held = asyncio.Event()
+    begun, held = asyncio.Semaphore(0), asyncio.Event()
 
     async def body() -> AsyncIterator[bytes]:
+        begun.release()
         yield b"{"
         await held.wait()
         yield json.dumps(ASK).encode()[1:]
@@ -177,7 +178,8 @@ async def test_calls_of_one_key_take_no_others_place(
         return client.post("/v1/chat/completions", content=body(), headers=kind)
 
     slow = {asyncio.ensure_future(post()) for _ in "ab"}
-    await asyncio.sleep(0)
+    for _ in slow:
+        await begun.acquire()
     refused = await client.post("/v1/chat/completions", json=ASK)
     cookie = {"Cookie": f"dragon_session={state.auth.sessions.begin()}", "Authorization": ""}
     page = await client.post("/v1/chat/completions", json=ASK, headers=cookie)
