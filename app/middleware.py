@@ -114,8 +114,8 @@ class RequestContext:
 class LenientHttp:
     """Leniency towards HTTP clients: HEAD, a trailing slash, compressed bodies.
 
-    Outside all that reads the request, so that they see the same one. Unless `strict`, it also
-    collects the names of unknown parameters: see `app.api.openai.spellings`.
+    It stands outside every layer that reads the request, so that all see the same one. Unless
+    `strict`, it also collects the names of unknown parameters: see `app.api.openai.spellings`.
     """
 
     def __init__(self, app: ASGIApp, *, strict: bool) -> None:

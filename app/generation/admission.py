@@ -20,10 +20,9 @@ PLACES = 64
 FOR_ONE = 56
 """The most places of one household, so that some stay free for others."""
 MOST_CALLS = 256
+"""Concurrent calls for answers; further ones are refused before their body is read."""
 CALLS_FOR_ONE = 224
-"""Concurrent calls for answers, and those of one household, which may send their bodies slowly;
-further ones are refused before their body is read.
-"""
+"""Those of one household, however slowly it sends their bodies."""
 _WAIT_S = 0.8
 _LOOK_S = 0.05
 REST = 4
