@@ -106,6 +106,7 @@ def test_the_list_grows_as_it_is_scrolled_and_is_searched_as_a_whole(
     page.route("**/v1/files", listing(300))
     chat = signed_in(page, scripted.url)
     panel = chat.open_panel("documents")
+    expect(page.locator("#panel-count")).to_have_text("300")
     page.get_by_test_id("sort-documents").select_option("size")
     last = panel.get_by_test_id("document").filter(has_text="Report 0006 ")
     expect(last).to_have_count(0)
@@ -114,7 +115,10 @@ def test_the_list_grows_as_it_is_scrolled_and_is_searched_as_a_whole(
     expect(last).to_be_visible()
     page.get_by_test_id("find-document").fill("")
     expect(chat.documents).not_to_have_count(1)
-    while not last.count():
+    expect(last).to_have_count(0)
+    for _ in range(300):
+        if last.count():
+            break
         panel.evaluate("(list) => list.scrollBy(0, 2000)")
     expect(chat.documents).to_have_count(300)
     page.get_by_test_id("select").click()
