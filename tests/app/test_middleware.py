@@ -1,4 +1,4 @@
-"""Hosts, origins, headers, request ids and logs of every response.
+"""Every request and response: hosts, origins, headers, ids, logs, and what clients may vary.
 
 Covers `app.container` and `app.main`.
 """
@@ -6,8 +6,10 @@ Covers `app.container` and `app.main`.
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import logging
+import zlib
 from collections.abc import AsyncIterator, Awaitable
 
 import httpx
@@ -16,13 +18,15 @@ import pytest
 from app import middleware
 from app.auth import COOKIE
 from app.container import AppState
-from app.main import create_app
+from app.main import MAX_BODY_BYTES, create_app
 from app.middleware import SECURITY_HEADERS
 from app.settings import Settings
+from tests.app.api.test_bad_input import CHAT, error_of
 from tests.app.conftest import KEY
 from tests.fakes import FakeGeneration
 
 ASK = {"model": "dragon-7m", "messages": [{"role": "user", "content": "?"}]}
+BODY = json.dumps(ASK).encode()
 
 
 @pytest.mark.parametrize(
@@ -75,9 +79,7 @@ async def test_an_unexpected_failure_is_hardened_too_and_logged_with_its_id(
     client: httpx.AsyncClient, generation: FakeGeneration, caplog: pytest.LogCaptureFixture
 ) -> None:
     generation.refuse = RuntimeError("a secret of the engine")
-    reply = await client.post(
-        "/v1/chat/completions", json=ASK, headers={"X-Request-Id": "my-request.7"}
-    )
+    reply = await client.post(CHAT, json=ASK, headers={"X-Request-Id": "my-request.7"})
     assert reply.status_code == 500
     assert reply.headers["content-security-policy"]
     assert reply.headers["x-request-id"] == "my-request.7"
@@ -101,7 +103,7 @@ async def test_the_log_never_holds_the_key_or_the_prompt(
     caplog.set_level(logging.DEBUG)
     await client.get(f"/sign-in?key={KEY}", headers={"Sec-Fetch-Site": "none"})
     body = {**ASK, "messages": [{"role": "user", "content": "my diagnosis"}]}
-    await client.post("/v1/chat/completions", json=body)
+    await client.post(CHAT, json=body)
     ours = [r for r in caplog.records if r.name.startswith("dragon")]
     assert ours
     assert not any(KEY in r.getMessage() or "diagnosis" in r.getMessage() for r in ours)
@@ -115,7 +117,7 @@ async def test_another_scheme_beside_the_cookie_proves_nothing(
         "Cookie": f"dragon_session={state.auth.sessions.begin()}",
         "Origin": "http://evil.example",
     }
-    reply = await client.post("/v1/chat/completions", json=ASK, headers=headers)
+    reply = await client.post(CHAT, json=ASK, headers=headers)
     assert reply.json()["error"]["code"] == "cross_origin"
 
 
@@ -136,7 +138,7 @@ async def test_the_cookie_is_only_good_for_our_own_page(
     headers = {"Cookie": f"dragon_session={state.auth.sessions.begin()}"}
     if origin is not None:
         headers["Origin"] = origin
-    reply = await client.post("/v1/chat/completions", json=ASK, headers=headers)
+    reply = await client.post(CHAT, json=ASK, headers=headers)
     assert reply.status_code == status
     if status == 403:
         assert reply.json()["error"]["code"] == "cross_origin"
@@ -147,14 +149,14 @@ async def test_calls_beyond_what_could_wait_are_refused_at_once(
 ) -> None:
     monkeypatch.setattr(middleware, "MOST_CALLS", 2)
     generation.prefilling.set()
-    calls = {asyncio.create_task(client.post("/v1/chat/completions", json=ASK)) for _ in range(5)}
+    calls = {asyncio.create_task(client.post(CHAT, json=ASK)) for _ in range(5)}
     waiting = calls
     while len(waiting) > 2:
         _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     generation.prefilling.clear()
     replies = await asyncio.gather(*calls)
     assert sorted(reply.status_code for reply in replies) == [200, 200, 503, 503, 503]
-    assert (await client.post("/v1/chat/completions", json=ASK)).status_code == 200
+    assert (await client.post(CHAT, json=ASK)).status_code == 200
 
 
 async def test_calls_of_one_key_take_no_others_place(
@@ -175,14 +177,14 @@ async def test_calls_of_one_key_take_no_others_place(
 
     def post() -> Awaitable[httpx.Response]:
         kind = {"Content-Type": "application/json"}
-        return client.post("/v1/chat/completions", content=body(), headers=kind)
+        return client.post(CHAT, content=body(), headers=kind)
 
     slow = {asyncio.ensure_future(post()) for _ in "ab"}
     for _ in slow:
         await begun.acquire()
-    refused = await client.post("/v1/chat/completions", json=ASK)
+    refused = await client.post(CHAT, json=ASK)
     cookie = {"Cookie": f"dragon_session={state.auth.sessions.begin()}", "Authorization": ""}
-    page = await client.post("/v1/chat/completions", json=ASK, headers=cookie)
+    page = await client.post(CHAT, json=ASK, headers=cookie)
     held.set()
     assert (refused.status_code, page.status_code) == (503, 200)
     assert [each.status_code for each in await asyncio.gather(*slow)] == [200, 200]
@@ -202,22 +204,22 @@ async def test_pages_of_other_origins_are_let_in_by_setting_and_with_the_key(
     app = create_app(settings.model_copy(update={"cors_origins": origins}), state)
     url = "http://127.0.0.1:8000"
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=url) as client:
-        asked = await client.options("/v1/chat/completions", headers=PREFLIGHT)
+        asked = await client.options(CHAT, headers=PREFLIGHT)
         assert asked.status_code == 200
         assert asked.headers["access-control-allow-origin"] == origins[0]
         origin = {"Origin": origins[0]}
         keyed = {**origin, "Authorization": f"Bearer {KEY}"}
-        reply = await client.post("/v1/chat/completions", json=ASK, headers=keyed)
+        reply = await client.post(CHAT, json=ASK, headers=keyed)
         assert (reply.status_code, reply.headers["access-control-allow-origin"]) == (
             200,
             origins[0],
         )
-        refused = await client.post("/v1/chat/completions", json=ASK, headers=origin)
+        refused = await client.post(CHAT, json=ASK, headers=origin)
         assert refused.status_code == 401
         for each in (asked, reply, refused):
             assert "access-control-allow-credentials" not in each.headers
         cookie = {**origin, "Cookie": f"{COOKIE}={state.auth.sessions.begin()}"}
-        refused = await client.post("/v1/chat/completions", json=ASK, headers=cookie)
+        refused = await client.post(CHAT, json=ASK, headers=cookie)
         assert (refused.status_code, refused.json()["error"]["code"]) == (403, "cross_origin")
         other = await client.options(
             "/v1/models", headers=PREFLIGHT | {"Origin": "http://localhost:3001"}
@@ -230,3 +232,49 @@ async def test_no_other_origin_is_let_in_by_default(client: httpx.AsyncClient) -
     for method in ("OPTIONS", "GET"):
         reply = await client.request(method, "/v1/models", headers=PREFLIGHT)
         assert "access-control-allow-origin" not in reply.headers
+
+
+async def posted(client: httpx.AsyncClient, body: bytes, packed: str) -> httpx.Response:
+    headers = {"content-type": "application/json", "content-encoding": packed}
+    return await client.post(CHAT, content=body, headers=headers)
+
+
+async def test_a_head_is_a_get_without_its_body(client: httpx.AsyncClient) -> None:
+    for path in ("/v1/models", "/health", "/api/tags"):
+        whole, head = await client.get(path), await client.head(path)
+        assert (head.status_code, head.content) == (200, b"")
+        assert head.headers["content-type"] == whole.headers["content-type"]
+    assert (await client.head(CHAT)).status_code == 405
+
+
+async def test_a_slash_at_the_end(client: httpx.AsyncClient) -> None:
+    assert (await client.get("/v1/models/")).json() == (await client.get("/v1/models")).json()
+    assert (await client.post(f"{CHAT}/", json=ASK)).status_code == 200
+    assert (await client.post("/mcp/", json={})).status_code != 404
+    client.headers.pop("Authorization")
+    for path in ("/v1/models/", "/mcp/"):
+        assert (await client.get(path)).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("packed", "body"), [("gzip", gzip.compress(BODY)), ("deflate", zlib.compress(BODY))]
+)
+async def test_packed_bodies(client: httpx.AsyncClient, packed: str, body: bytes) -> None:
+    assert (await posted(client, body, packed)).status_code == 200
+
+
+async def test_a_stream_answers_a_packed_body(client: httpx.AsyncClient) -> None:
+    body = gzip.compress(json.dumps(ASK | {"stream": True}).encode())
+    assert (await posted(client, body, "gzip")).text.endswith("data: [DONE]\n\n")
+
+
+async def test_bodies_that_cannot_be_unpacked(client: httpx.AsyncClient) -> None:
+    assert error_of(await posted(client, b"gibberish", "gzip"))["code"] == "invalid_json"
+    assert (await posted(client, gzip.compress(BODY)[:20], "gzip")).status_code == 400
+    assert (await posted(client, BODY, "br")).status_code == 415
+
+
+async def test_a_bomb_is_as_large_as_what_it_unpacks_to(client: httpx.AsyncClient) -> None:
+    reply = await posted(client, gzip.compress(b" " * (MAX_BODY_BYTES + 1)), "gzip")
+    assert reply.status_code == 413
+    assert error_of(reply)["code"] == "request_too_large"

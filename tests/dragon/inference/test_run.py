@@ -1,12 +1,14 @@
-"""A run on a real engine: what it produces in order, how it ends, and two of them together."""
+"""A run on a real engine: what it produces in order and how it ends, and two of them together."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
+import torch
 
 from dragon.errors import ContextLengthError, DragonError
 from dragon.inference.backends.torch.model import LanguageModel
@@ -14,15 +16,18 @@ from dragon.inference.decoder import BY_MODEL, Decoder
 from dragon.inference.engine import Engine
 from dragon.inference.estimates import DecodeDelay, LinkMeter, Pace
 from dragon.inference.rows import Row
-from dragon.inference.run import Run
+from dragon.inference.run import Run, written
+from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.protocol.messages import Limits, SessionMessage
 from dragon.protocol.rules.registry import Start, session_of
 from dragon.protocol.state import Settled
 from dragon.sampling.params import Mode, Sampling
 from dragon.sampling.role import Role
+from harness.models import SMALL_MODEL
 from tests import tiny
 
 TOKENS = 6
+LONG = 12
 CONVERSATION = (20, 21, 22)
 
 
@@ -162,3 +167,36 @@ async def test_a_prompt_over_the_context_is_refused_at_once(engine: Engine) -> N
     run = Recorded(engine, Role.DEVICE, joint=False)
     with pytest.raises(ContextLengthError):
         run.start(conversation=(7,) * tiny.CONTEXT)
+
+
+def reference(model: LanguageModel, tokenizer: Tokenizer, asked: str) -> list[int]:
+    """What is written alone, by running the whole text again for every token."""
+    prompt = [*tokenizer.bare_row(), *tokenizer.conversation([Message("user", asked)])]
+    tokens: list[int] = []
+    (slot,) = model.cache.acquire(1) or []
+    while len(tokens) < LONG:
+        logits = model.forward([slot], [0], torch.tensor([[*prompt, *tokens]]), 1)
+        tokens.append(int(logits[0, -1].argmax()))
+    model.cache.release([slot])
+    return tokens
+
+
+async def test_it_writes_what_is_likeliest_and_frees_the_engine(
+    tmp_path: Path,
+) -> None:
+    tokenizer = Tokenizer.load(SMALL_MODEL)
+    model = LanguageModel.load(tiny.save(tmp_path), tiny.VOCABULARY)
+    expected = reference(model, tokenizer, "What is a lighthouse for?")
+    engine = Engine(model)
+    try:
+        free = engine.free_slots
+        writing = written(engine, tokenizer, "What is a lighthouse for?", LONG)
+        async with aclosing(writing):
+            assert [await anext(writing) for _ in range(LONG // 2)] == expected[: LONG // 2]
+        for _ in range(2):  # the turn under way, and the one that frees
+            await asyncio.wrap_future(engine.submit_urgent(lambda: None))
+        assert engine.free_slots == free
+        again = written(engine, tokenizer, "What is a lighthouse for?", LONG)
+        assert [token async for token in again] == expected
+    finally:
+        await asyncio.to_thread(engine.stop)
