@@ -12,7 +12,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from dragon.models import ALONE, EVERYDAY, transcript
+from dragon.models.instructions import ALONE, EVERYDAY, transcript
 from training.texts import FOLDER, held_out, read_texts
 from training.tuning import Sample, adapt, load, measured, save_adapter, tune, written
 

@@ -21,7 +21,7 @@ from dragon.inference.engine import Engine
 from dragon.inference.rows import Begins, Row, room_for_document
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
-from dragon.models import EVERYDAY
+from dragon.models.instructions import EVERYDAY
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.judge import TextJudge
 from dragon.retrieval.prompt_rows import (

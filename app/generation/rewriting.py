@@ -20,7 +20,7 @@ from dragon.inference.rows import Row
 from dragon.inference.run import written
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.link.control import MAX_QUERY
-from dragon.models import ALONE, transcript
+from dragon.models.instructions import ALONE, transcript
 from dragon.retrieval.query_parsing import asks_nothing
 
 log = logging.getLogger(__name__)

@@ -1,9 +1,5 @@
-"""The built-in models: packaged with the code, except the language model, which has its own.
+"""The built-in models: packaged with the code, except the language model, which has its own."""
 
-Also the words that the language model's adapter was trained with.
-"""
-
-from collections.abc import Sequence
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,14 +22,3 @@ def _packaged() -> Path:
 
 
 EMBEDDED_WRITER = _packaged()
-
-ALONE = "Rewrite the last question so that it stands alone."
-"""Before a conversation whose last question is to be rewritten to stand alone."""
-
-EVERYDAY = "You are DRAGON, a friendly assistant on the user's own computer. Reply briefly."
-"""Before a message that needs no document."""
-
-
-def transcript(turns: Sequence[tuple[str, str]]) -> str:
-    """A conversation, (role, text) each, as one text."""
-    return "\n".join(f"{role.capitalize()}: {text}" for role, text in turns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dragon.models import ALONE, transcript
+from dragon.models.instructions import ALONE, transcript
 from training.writer import rewritten
 
 
