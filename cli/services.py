@@ -1,4 +1,7 @@
-"""`dragon up`, `device` and `peer`: the services, together or alone."""
+"""`dragon up`, `device` and `peer`: the services, together or alone.
+
+Also what other commands need of them: their settings, the corpus and links to sign in.
+"""
 
 from __future__ import annotations
 

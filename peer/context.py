@@ -1,4 +1,4 @@
-"""What the peer's connections share, and what the holder of a key may still open."""
+"""What the peer's connections share, its metrics, and what the holder of a key may still open."""
 
 from __future__ import annotations
 
