@@ -20,7 +20,8 @@ from app.container import State
 from app.documents.uploads import MAX_COLLECTION_CHARACTERS
 from app.storage.tables import Conversation, MessageState, StoredMessage
 
-router = APIRouter(prefix="/api", tags=["conversations"])
+_conversations = APIRouter(prefix="/conversations", tags=["conversations"])
+_projects = APIRouter(prefix="/projects", tags=["projects"])
 
 _UNSAFE = re.compile(r"[^\w .-]+")
 Title = Annotated[str, Field(min_length=1, max_length=200, pattern=r"\S")]
@@ -49,7 +50,7 @@ def _place(
     return before, after
 
 
-@router.get("/conversations")
+@_conversations.get("")
 async def list_conversations(
     state: State,
     place: Annotated[tuple[int | None, str], Depends(_place)],
@@ -72,7 +73,7 @@ async def list_conversations(
     }
 
 
-@router.get("/conversations/{identity}")
+@_conversations.get("/{identity}")
 async def get_conversation(identity: str, state: State) -> dict[str, Any]:
     """A conversation with all of its messages, answers as safe HTML."""
     conversation = await state.conversations.get(identity)
@@ -81,19 +82,19 @@ async def get_conversation(identity: str, state: State) -> dict[str, Any]:
     return summary(conversation) | {"messages": whole}
 
 
-@router.get("/conversations/{identity}/messages/{message}/tokens")
+@_conversations.get("/{identity}/messages/{message}/tokens")
 async def get_tokens(identity: str, message: str, state: State) -> dict[str, Any]:
     """The provenance of an answer's tokens."""
     return {"tokens": (await state.conversations.message(message)).tokens}
 
 
-@router.patch("/conversations/{identity}")
+@_conversations.patch("/{identity}")
 async def change_conversation(identity: str, change: Change, state: State) -> dict[str, Any]:
     """Rename, show another branch, move to a project, pin, archive, make private."""
     return summary(await state.conversations.change(identity, **change.model_dump()))
 
 
-@router.delete("/conversations/{identity}")
+@_conversations.delete("/{identity}")
 async def delete_conversation(identity: str, state: State) -> dict[str, Any]:
     """Delete a conversation permanently; an answer being written ends."""
     for message in await state.conversations.messages(identity):
@@ -103,7 +104,7 @@ async def delete_conversation(identity: str, state: State) -> dict[str, Any]:
     return {"id": identity, "deleted": True}
 
 
-@router.get("/conversations/{identity}/export")
+@_conversations.get("/{identity}/export")
 async def export_conversation(
     identity: str, state: State, as_: Annotated[Literal["markdown", "json"], Query(alias="as")]
 ) -> Response:
@@ -212,24 +213,29 @@ class ProjectBody(BaseModel):
     instruction: Annotated[str, Field(max_length=2000)] = ""
 
 
-@router.get("/projects")
+@_projects.get("")
 async def list_projects(state: State) -> dict[str, Any]:
     """All projects, with how many documents and conversations they have."""
     found = await state.conversations.projects.list()
     return {"data": [asdict(project) for project in found]}
 
 
-@router.put("/projects")
+@_projects.put("")
 async def put_project(project: ProjectBody, state: State) -> dict[str, str]:
     """Create a project, or change its instruction."""
     projects = state.conversations.projects
     return {"name": await projects.put(project.name, project.instruction)}
 
 
-@router.delete("/projects")
+@_projects.delete("")
 async def delete_project(
     name: Annotated[str, Query(max_length=MAX_COLLECTION_CHARACTERS)], state: State
 ) -> dict[str, Any]:
     """Delete a project that has no documents; its conversations stay."""
     await state.conversations.projects.delete(name)
     return {"name": name, "deleted": True}
+
+
+router = APIRouter(prefix="/api")
+router.include_router(_conversations)
+router.include_router(_projects)

@@ -75,3 +75,9 @@ def test_a_stream_is_declared_with_its_chunks() -> None:
     assert done == {"const": "[DONE]"}
     assert data["contentSchema"]["$ref"].endswith("/ChatCompletionChunk")
     assert "ChunkChoice" in API.raw_schema["components"]["schemas"]
+
+
+@pytest.mark.parametrize("subject", ["conversations", "projects"])
+def test_routes_are_grouped_by_subject(subject: str) -> None:
+    paths = API.raw_schema["paths"]
+    assert paths[f"/api/{subject}"]["get"]["tags"] == [subject]
