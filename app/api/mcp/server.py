@@ -152,8 +152,7 @@ class AskArguments(Strict):
 class AskResult(BaseModel):
     """The answer and the passages it was written from, private ones and the cloud's.
 
-    `nothing_relevant`: none of the person's documents answers. `closest` are the passages nearest
-    to the question apart from the sources.
+    `nothing_relevant`: none of the person's documents answers, though these passages are `closest`.
     `ledger` is the answer's id in the ledger, which says what left the device for it.
     """
 
@@ -177,14 +176,16 @@ async def ask(state: AppState, arguments: AskArguments) -> ToolResult:
         async for _ in events:
             pass
     found = answer.found or SourcesFound(())
+    # An assistant reads no more of the person's documents than it takes.
+    closest = found.closest if found.nothing_relevant else ()
     result = AskResult(
         text=answer.text,
         sources=_replies(found.sources),
         nothing_relevant=found.nothing_relevant,
-        closest=_replies(found.closest),
+        closest=_replies(closest),
         ledger=request.id,
     )
-    return ToolResult(result, _private((*found.sources, *found.closest)), request.id)
+    return ToolResult(result, _private((*found.sources, *closest)), request.id)
 
 
 def _replies(sources: tuple[Source, ...]) -> list[Source]:
