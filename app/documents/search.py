@@ -221,7 +221,7 @@ class Finder:
             return False
         first = found[0]
         near = (await to_the_end(self.near([first])))[first.id]
-        several = len({each.id for each in _alike([*found, *near])}) > 1
+        several = len({each.id for each in _alike(question, [*found, *near])}) > 1
         if several and asked in (Operation.SUM, Operation.MEAN):
             return True
         tables = await asyncio.to_thread(self.tables.of, first.document, first.kind)
@@ -316,13 +316,19 @@ def _about(hit: DocumentHit) -> str:
     return f"{hit.text} {hit.context} {hit.about} {hit.title}"
 
 
-def _alike(hits: Sequence[DocumentHit]) -> list[DocumentHit]:
-    """The first line, and those of its document that say the same in other figures."""
+def _alike(question: str, hits: Sequence[DocumentHit]) -> list[DocumentHit]:
+    """The first line, and those of its document that say the same in other figures.
+
+    "In Q3" tells the line of Q3 from the others: they have fewer of the question's figures.
+    """
+    figures = set(words(question)) - set(_without_figures(question))
+    named = figures & set(words(hits[0].text))
     return [
         hit
         for hit in hits
         if hit.document == hits[0].document
         if _without_figures(hit.text) == _without_figures(hits[0].text)
+        if not figures & set(words(hit.text)) < named
     ]
 
 

@@ -344,6 +344,32 @@ async def test_one_of_several_parts_is_not_the_sum(store: DocumentStore) -> None
     assert await store.search("What was the total revenue of the four quarters?", 1) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "query", "expected"),
+    [
+        (
+            "Total revenue in Q{n} was 1{n} million.",
+            "What was the total revenue in Q3?",
+            "13 million",
+        ),
+        ("In Q{n} 2023 the total was 1{n} tons.", "What was the total in Q3 2023?", "13 tons"),
+        ("In 202{n} the average age was 3{n}.", "What was the average age in 2023?", "33"),
+        (
+            "Total revenue in Q{n} was 1{n} million.",
+            "What was the total revenue in Q2 and Q3?",
+            None,
+        ),
+    ],
+)
+async def test_a_part_that_a_question_names_answers_it(
+    store: DocumentStore, text: str, query: str, expected: str | None
+) -> None:
+    lines = " ".join(text.format(n=n) for n in range(1, 5))
+    await ingest(store, "report.txt", lines.encode())
+    found = await store.search(query, 1)
+    assert [expected in hit.text for hit in found] == [True] if expected else found == []
+
+
 async def test_one_row_of_a_table_is_not_the_sum(store: DocumentStore) -> None:
     keys = b"item,count\nFront door key,3\nCellar key,1\nMailbox key,2\n"
     await ingest(store, "lease.csv", keys)
