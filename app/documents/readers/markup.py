@@ -50,6 +50,7 @@ _HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
 _UNDISPLAYED = re.compile(r"display\s*:\s*none", re.IGNORECASE)
 _DECLARED = re.compile(rb"(?:charset|encoding)\s*=\s*[\"']?([\w-]{1,40})", re.IGNORECASE)
 _DECLARATION = re.compile(r"\A\s*<\?xml[^>]*\?>")  # the parser takes no text that has one
+_MARK = re.compile(r"\[.*\]|\(?\d+\)?|[*†‡§]+")  # of a note
 _HEAD_BYTES = 4096
 _MOST_DEPTH = 200
 _TO_THE_END = 65_534  # rows: the most that HTML allows
@@ -111,7 +112,8 @@ def _refers_to_a_note(element: Any) -> bool:
     if element.tag != "a" or "#" not in element.get("href", ""):
         return False
     named = {element.get("role"), element.get("epub:type")} & {"doc-noteref", "noteref"}
-    return bool(named) or element.find("sup") is not None or element.getparent().tag == "sup"
+    raised = element.find("sup") is not None or element.getparent().tag == "sup"
+    return bool(named or (raised and _MARK.fullmatch("".join(element.itertext()).strip())))
 
 
 def _opening(element: Any) -> str:

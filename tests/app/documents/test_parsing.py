@@ -79,12 +79,27 @@ async def test_html(tmp_path: Path) -> None:
         '<a href="#n1" role="doc-noteref">1</a>',
         '<a href="#n1"><sup>1</sup></a>',
         '<sup><a href="#n1">[1]</a></sup>',
+        '<sup><a href="#n1">[note 1]</a></sup>',
+        '<sup><a href="#n1">†</a></sup>',
     ],
 )
 async def test_the_number_of_a_note_is_no_part_of_a_year(tmp_path: Path, mark: str) -> None:
     page = f'<html><p>It burned since 1862{mark}, on 2 m<sup>2</sup>.</p><p id="n1">1. So.</p>'
     _, text = await text_of(tmp_path, "a.html", page.encode())
     assert text == "It burned since 1862, on 2 m2.\n\n1. So."
+
+
+@pytest.mark.parametrize(
+    ("link", "read"),
+    [
+        ('<a href="#emc">E=mc<sup>2</sup></a>', "E=mc2"),
+        ('<a href="rooms.html#hall">Hall of 12 m<sup>2</sup></a>', "Hall of 12 m2"),
+        ('the 3<sup><a href="#third">rd</a></sup> day', "the 3rd day"),
+    ],
+)
+async def test_raised_text_of_a_link_is_read(tmp_path: Path, link: str, read: str) -> None:
+    _, text = await text_of(tmp_path, "a.html", f"<html><p>See {link}.</p>".encode())
+    assert text == f"See {read}."
 
 
 async def test_docx(tmp_path: Path) -> None:
