@@ -9,6 +9,7 @@ import datetime
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from typing import Any
 
@@ -105,17 +106,20 @@ def ods_text(archive: Archive) -> FileText:
 
 
 def _value(cell: Any) -> str:
-    """The value of a cell: no mark of it depends on where it was written."""
+    """The value of a cell, else what is shown: no mark of it depends on where it was written."""
     said: dict[str, str] = {name.removeprefix(_OFFICE): value for name, value in cell.items()}
-    match said.get("value-type"):
-        case "float":
-            return _shown(float(said["value"]), None)
-        case "percentage":
-            return f"{_shown(100 * float(said['value']), None)}%"
-        case "currency":
-            return f"{_shown(float(said['value']), None)} {said.get('currency', '')}".strip()
-        case "date":
-            return said["date-value"].removesuffix("T00:00:00").replace("T", " ")
+    with suppress(KeyError, ValueError):
+        match said.get("value-type"):
+            case "float":
+                return _shown(float(said["value"]), None)
+            case "percentage":
+                return f"{_shown(100 * float(said['value']), None)}%"
+            case "currency":
+                return f"{_shown(float(said['value']), None)} {said.get('currency', '')}".strip()
+            case "boolean":
+                return _shown(said["boolean-value"] == "true", None)
+            case "date":
+                return said["date-value"].removesuffix("T00:00:00").replace("T", " ")
     return odf_text(cell)
 
 
@@ -206,7 +210,8 @@ def _shown(cell: Cell, code: str | None) -> str:
     if isinstance(cell, bool):
         return "yes" if cell else "no"
     if isinstance(cell, float):
-        return f"{cell:.0f}" if cell.is_integer() else repr(round(cell, 10))
+        rounded = round(cell, 10)
+        return f"{rounded:.0f}" if rounded.is_integer() else repr(rounded)
     if isinstance(cell, datetime.datetime) and cell.time() == datetime.time():
         return cell.date().isoformat()
     return one_line(str(cell))

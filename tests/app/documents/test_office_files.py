@@ -98,6 +98,30 @@ async def test_an_ods_has_the_grid_that_a_person_sees_and_exact_values(tmp_path:
     assert "Boat: Plover\n" in text
 
 
+@pytest.mark.parametrize(
+    ("said", "shown", "read"),
+    [
+        ('"boolean" office:boolean-value="true"', "WAHR", "yes"),
+        ('"boolean" office:boolean-value="false"', "", "no"),
+        ('"percentage" office:value="0.07"', "7 %", "7%"),
+        ('"percentage" office:value="0.29"', "29 %", "29%"),
+        ('"float"', "4,5", "4,5"),
+        ('"currency" office:value=""', "4 €", "4 €"),
+        ('"date"', "03.05.26", "03.05.26"),
+    ],
+)
+async def test_a_value_of_an_ods_is_read_or_else_what_is_shown(
+    tmp_path: Path, said: str, shown: str, read: str
+) -> None:
+    head = "".join(f"{CELL}><text:p>{each}</text:p></table:table-cell>" for each in ("Who", "What"))
+    text = f"<text:p>{shown}</text:p>" if shown else ""
+    cell = f"{CELL} office:value-type={said}>{text}</table:table-cell>"
+    name = f"{CELL}><text:p>Ann</text:p></table:table-cell>"
+    made = "".join(f"{ROW}>{row}</table:table-row>" for row in (head, name + cell))
+    _, text = await text_of(tmp_path, changed(SHEET, "content.xml", ROW, f"{made}{ROW}"))
+    assert f"Who: Ann; What: {read}\n" in text
+
+
 async def test_odp(tmp_path: Path) -> None:
     kind, text = await text_of(
         tmp_path, odp(title="The hut", items=["axe", "lamp"], notes="Said slowly.")
