@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from statistics import mode
 from typing import Any
 
@@ -143,6 +143,8 @@ def _cards(text: str) -> list[str]:
     for line in [*_FOLDED.sub("", text).split("\n"), "BEGIN:"]:
         if line.upper().startswith("BEGIN:"):
             if fields:
+                if "End" in fields:
+                    fields["End"] = _last_day(fields["End"], fields.get("Start", ""))
                 first = {name: fields[name] for name in ("What", "Name") if name in fields}
                 title = next((f"{name}: " for name in first.values()), "")
                 said += [f"{title}{fields.pop(name)}" for name in _PROSE if name in fields]
@@ -153,7 +155,7 @@ def _cards(text: str) -> list[str]:
                 continue
             value = found[2].removeprefix("mailto:").removeprefix("tel:")
             if name in _DATED:
-                value = _moment(value, ends=name == "End")
+                value = _moment(value)
             elif found[1].upper() in ("ADR", "ORG"):
                 value = ", ".join(filter(None, re.split(r"(?<!\\);", value)))
             value = one_line(_ESCAPED.sub(lambda e: " " if e[1] in "nN" else e[1], value))
@@ -161,14 +163,24 @@ def _cards(text: str) -> list[str]:
     return [*records, *([""] if said else []), *said]
 
 
-def _moment(value: str, *, ends: bool) -> str:
-    """A day or a time; of whole days a calendar has the one after the last as their end."""
-    with suppress(ValueError):
+def _moment(value: str) -> str:
+    """A day or a time as people write it; what is neither stays."""
+    with suppress(ValueError, OverflowError):
         moment = datetime.fromisoformat(value)
-        if "T" in value:
-            return f"{moment:%Y-%m-%d %H:%M}{' UTC' if moment.tzinfo else ''}"
-        return str(moment.date() - timedelta(days=ends))
+        if "T" not in value:
+            return str(moment.date())
+        if moment.tzinfo:
+            return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+        return f"{moment:%Y-%m-%d %H:%M}"
     return value
+
+
+def _last_day(end: str, start: str) -> str:
+    """The last of whole days, whose end is the day after it, though some programs say the last."""
+    with suppress(ValueError, OverflowError):
+        last = str(date.fromisoformat(end) - timedelta(days=1))
+        return last if last >= start else end
+    return end
 
 
 def _spoken(text: str) -> Iterator[str]:

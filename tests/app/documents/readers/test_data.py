@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from app.documents.readers.data import recorded
 
 CALENDAR = r"""BEGIN:VCALENDAR
@@ -58,14 +60,32 @@ def test_an_event_is_a_record_that_names_it_first() -> None:
     ]
 
 
-def test_days_end_with_the_last_of_them_and_a_time_says_its_zone() -> None:
-    days = "DTSTART;VALUE=DATE:20260704\nDTEND;VALUE=DATE:20260801"
-    times = "DTSTART:20260512T120000Z\nDTEND:20260512T123000Z"
+@pytest.mark.parametrize(
+    ("start", "end", "read"),
+    [
+        ("20260704", "20260801", "Start: 2026-07-04; End: 2026-07-31"),
+        ("20260704", "20260704", "Start: 2026-07-04; End: 2026-07-04"),
+        ("00010101", "00010101", "Start: 0001-01-01; End: 0001-01-01"),
+        (
+            "20260512T120000Z",
+            "20260512T123000Z",
+            "Start: 2026-05-12 12:00 UTC; End: 2026-05-12 12:30 UTC",
+        ),
+        (
+            "20260512T120000+0200",
+            "20260512T200000-07:00",
+            "Start: 2026-05-12 10:00 UTC; End: 2026-05-13 03:00 UTC",
+        ),
+        ("00010101T000000+0200", "soon", "Start: 00010101T000000+0200; End: soon"),
+    ],
+)
+def test_days_end_with_the_last_of_them_and_times_are_of_one_zone(
+    start: str, end: str, read: str
+) -> None:
     event = "BEGIN:VCALENDAR\nBEGIN:VEVENT\nSUMMARY:Skagen\n{}\nEND:VEVENT\nEND:VCALENDAR\n"
-    assert recorded(event.format(days)) == "What: Skagen; Start: 2026-07-04; End: 2026-07-31"
-    assert recorded(event.format(times)) == (
-        "What: Skagen; Start: 2026-05-12 12:00 UTC; End: 2026-05-12 12:30 UTC"
-    )
+    assert recorded(event.format(f"DTSTART:{start}\nDTEND:{end}")) == f"What: Skagen; {read}"
+    backwards = recorded(event.format(f"DTEND:{end}\nDTSTART:{start}"))
+    assert backwards == f"What: Skagen; {'; '.join(reversed(read.split('; ')))}"
 
 
 def test_a_person_has_all_that_was_entered() -> None:
