@@ -105,6 +105,7 @@ def hit_of(chunk: Chunk, filename: str, kind: str, vector: Vectors | None) -> Do
 APART = re.compile(r"\n\s*\n|\f")
 """Stands between two paragraphs."""
 
+# A line that is set in by two blanks or more goes on with an entry, or is one without a mark.
 _LIST = re.compile(r"(?:\n{1,2}[ \t]*(?:[-*•–]|\d{1,2}[.)])[ \t]+[^\n]+|\n[ \t]{2,}\S[^\n]*)+")
 _REST = re.compile(r"[ \t]+\S[^\n]*")  # of a line
 _ENTRY = re.compile(r"(?:\A|\n)[ \t]*(?:[-*•–][ \t]+)?\Z")  # what stands before one

@@ -156,6 +156,11 @@ async def test_a_deleted_document_has_no_passages(store: DocumentStore) -> None:
             "Spent in all:",
             "Spent in all:\n  Flight 412\n  Car 318",
         ),
+        (
+            "Buy:\n- Milk of goats,\n  two litres\n- Bread\n Home.",
+            "Buy:",
+            "Buy:\n- Milk of goats,\n  two litres\n- Bread",
+        ),
         ("Pressure.\nIt is 1.3 bar.", "Pressure.", "Pressure."),
         ("It stands at 1.3 bar. Wait.", "It stands at 1.3 bar.", "It stands at 1.3 bar."),
     ],
