@@ -110,11 +110,9 @@ def _value(cell: Any) -> str:
     said: dict[str, str] = {name.removeprefix(_OFFICE): value for name, value in cell.items()}
     with suppress(KeyError, ValueError):
         match said.get("value-type"):
-            case "float":
-                return _shown(float(said["value"]), None)
             case "percentage":
                 return f"{_shown(100 * float(said['value']), None)}%"
-            case "currency":
+            case "float" | "currency":
                 return f"{_shown(float(said['value']), None)} {said.get('currency', '')}".strip()
             case "boolean":
                 return _shown(said["boolean-value"] == "true", None)
