@@ -8,8 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from dragon import models
-from dragon.models import EMBEDDED_WRITER
+from dragon.models import EMBEDDED_WRITER, instructions
 from dragon.retrieval.prompt_rows import INSTRUCTION, NOTHING_FOUND
 from harness import services
 from harness.services import Service, Setup
@@ -18,8 +17,8 @@ from tests.contract.asking import upload
 pytestmark = pytest.mark.services
 
 INSTRUCTIONS = (
-    models.ALONE,
-    models.EVERYDAY,
+    instructions.ALONE,
+    instructions.EVERYDAY,
     INSTRUCTION,
     NOTHING_FOUND,
     "You are a helpful AI assistant named SmolLM, trained by Hugging Face",

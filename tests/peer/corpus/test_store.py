@@ -17,7 +17,7 @@ from dragon.retrieval.find import ranked
 from dragon.retrieval.index import Vectors
 from dragon.retrieval.lexical import coverage, match_expression
 from dragon.retrieval.query_parsing import Query
-from dragon.retrieval.relevance import score
+from dragon.retrieval.relevance import WORDS
 from peer.corpus import store as module
 from peer.corpus.builder import Sharding, build
 from peer.corpus.shard import PASSAGES as DATABASE
@@ -48,7 +48,7 @@ def test_hits_carry_their_score(tmp_path: Path) -> None:
     assert hit.context == context
     shared = coverage(asked, embedded_text(hit.text, context))
     assert shared > 0
-    assert hit.score == pytest.approx(score(float(query.vector @ passage), shared), abs=1e-5)
+    assert hit.score == pytest.approx(float(query.vector @ passage) + WORDS * shared, abs=1e-5)
     corpus.close()
 
 
