@@ -35,7 +35,7 @@ from dragon.retrieval.prompt_rows import (
     quotes_of,
     rescoring,
 )
-from dragon.retrieval.query_parsing import asks_nothing
+from dragon.retrieval.query_parsing import asks_nothing, questions_of
 from dragon.retrieval.relevance import Hit
 from dragon.sampling.role import Role
 
@@ -138,9 +138,19 @@ class Retrieval:
         look = partial(self.documents.search, relevant=request.judged)
         if self._style(request) is Answers.WORDS:
             look = self.documents.passages_about
+
+        async def unused(question: str, k: int, scope: Scope) -> list[DocumentHit]:
+            found = await look(question, k + len(before), scope)
+            return [hit for hit in found if not any(hit.text in text for text in before)][:k]
+
         async with self._places.one():
-            found = await look(request.query, k + len(before), scope)
-        return [hit for hit in found if not any(hit.text in text for text in before)][:k]
+            if not self.quotes_a_line(request):
+                return await unused(request.query, k, scope)
+            # A line for each question that the message joins, or the best for all of it.
+            parts = questions_of(request.query)[1:]
+            apart = [await unused(each, 1, _scope(request)) for each in parts]
+            lines = list({hit.text: hit for found in apart for hit in found}.values())
+            return lines if len(lines) > 1 else await unused(request.query, 1, scope)
 
     async def _closest(
         self, request: GenerationRequest, said: DocumentHit | None
@@ -225,11 +235,15 @@ class Retrieval:
     def _in_one_row(
         self, request: GenerationRequest, hits: Sequence[DocumentHit], limit: int
     ) -> Retrieved:
-        """All passages in one row, numbered for a model that writes; or the best alone, quoted."""
+        """All passages in one row: numbered for a model that writes, or lines that are quoted."""
         if not hits:
             return Retrieved([self.without(request)], [])
         if self.quotes_a_line(request):
-            return self.rows(request, [quoted(hits[0])], limit)
+            lines = [quoted(hit) for hit in hits]
+            whole = replace(lines[0], text=" ".join(line.text for line in lines))
+            found = self.rows(request, [whole], limit)
+            sources = [_source(line) for line in lines if found.sources]
+            return replace(found, sources=sources, passages=_digests(lines))
         room = room_for_document(self.engine.model.context, len(request.conversation), limit)
         first = first_number(Role.DEVICE, self.passages(request))
         row, kept = context_row(self.tokenizer, hits, room, first, request.begins)

@@ -49,6 +49,7 @@ def device(
     setup = Setup(tmp_path_factory.mktemp("built-in"), {**env, **services.AS_INSTALLED})
     with services.peer(setup, corpus) as peer, services.device(setup, peer.port) as device:
         upload(device, "shed.md", "The key of the shed lies under the blue pot.")
+        upload(device, "boat.md", "The regatta starts at 9.40 on Saturday.")
         services.wait_joint(device)
         yield device
 
@@ -81,3 +82,17 @@ def test_an_answer_of_a_least_length_is_no_quotation(device: Service, question: 
     assert written(ignore_eos=True, max_tokens=40) == 40
     assert written(min_tokens=20, max_tokens=40) >= 20
     assert written(max_tokens=3, n=2, logprobs=True) == 6
+
+
+def test_each_question_of_a_message_is_answered(
+    device: Service, request: pytest.FixtureRequest
+) -> None:
+    question = "Where is the key of the shed, and when does the regatta start?"
+    body = {"messages": [{"role": "user", "content": question}], "temperature": 0, "dragon": {}}
+    url = f"{device.url}/v1/chat/completions"
+    reply = httpx.post(url, headers=device.headers, json=body, timeout=300).json()
+    sources = reply["dragon"]["choices"][0]["sources"]
+    assert {source["title"] for source in sources} == {"shed.md", "boat.md"}
+    if request.node.callspec.params["device"] == "lines":
+        text = reply["choices"][0]["message"]["content"]
+        assert text == " ".join(source["text"] for source in sources)

@@ -24,6 +24,7 @@ HIT = DocumentHit(1, "file-1", "minutes.md", FAIR, 0.9, 9.0, None, 0, len(FAIR))
 class Documents:
     """Takes down what is searched, and finds nothing but what a reply was written from."""
 
+    found: dict[str, Sequence[DocumentHit]] = field(default_factory=dict)
     searched: list[tuple[str, Scope]] = field(default_factory=list)
     replies: list[str] = field(default_factory=list)
 
@@ -31,26 +32,40 @@ class Documents:
         self, query: str, k: int, scope: Scope = EVERYTHING, *, relevant: bool = True
     ) -> Sequence[DocumentHit]:
         self.searched.append((query, scope))
-        return []
+        return self.found.get(query, [])
 
     async def said(self, reply: str, scope: Scope = EVERYTHING) -> DocumentHit | None:
         self.replies.append(reply)
         return HIT if reply == FAIR else None
 
 
+def retrieval_of(documents: Documents) -> Retrieval:
+    nothing: Any = None
+    store: Any = documents
+    return Retrieval(nothing, nothing, nothing, nothing, store, nothing, Answers.LINES, None, 0)
+
+
 async def searched(query: str, *turns: str) -> Documents:
     """What is searched for a question, as a model rewrote it, at the end of a chat."""
-    nothing: Any = None
-    documents: Any = Documents()
-    retrieval = Retrieval(
-        nothing, nothing, nothing, nothing, documents, nothing, Answers.LINES, None, 0
-    )
+    documents = Documents()
+    retrieval = retrieval_of(documents)
     roles = ("user", "assistant") * len(turns)
     messages = tuple(Message(role, text) for role, text in zip(roles, turns, strict=False))
     request = GenerationRequest((), query, Sampling(), messages=messages)
     await retrieval.search(request, await retrieval.said(request))
-    found: Documents = documents
-    return found
+    return documents
+
+
+@pytest.mark.parametrize("answered", [0, 1, 2])
+async def test_each_question_that_a_message_joins_has_its_line(answered: int) -> None:
+    whole = "When is the fair, and who has the key?"
+    lines = [replace(HIT, id=n, text=text) for n, text in enumerate([FAIR, "Ada has the key."])]
+    parts = ["When is the fair", "who has the key?"][:answered]
+    found = {part: [line] for part, line in zip(parts, lines, strict=False)}
+    best = [replace(HIT, id=9, text="The best of all.")]
+    request = GenerationRequest((), whole, Sampling())
+    got = await retrieval_of(Documents(found | {whole: best})).search(request)
+    assert got == (lines if answered == 2 else best)
 
 
 async def test_what_leans_is_read_as_it_was_asked_too_beside_what_was_said() -> None:
