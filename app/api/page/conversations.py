@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
+from enum import Enum
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
@@ -20,8 +21,9 @@ from app.container import State
 from app.documents.uploads import MAX_COLLECTION_CHARACTERS
 from app.storage.tables import Conversation, MessageState, StoredMessage
 
-_conversations = APIRouter(prefix="/conversations", tags=["conversations"])
-_projects = APIRouter(prefix="/projects", tags=["projects"])
+router = APIRouter(prefix="/api")
+_CONVERSATIONS: list[str | Enum] = ["conversations"]
+_PROJECTS: list[str | Enum] = ["projects"]
 
 _UNSAFE = re.compile(r"[^\w .-]+")
 Title = Annotated[str, Field(min_length=1, max_length=200, pattern=r"\S")]
@@ -50,7 +52,7 @@ def _place(
     return before, after
 
 
-@_conversations.get("")
+@router.get("/conversations", tags=_CONVERSATIONS)
 async def list_conversations(
     state: State,
     place: Annotated[tuple[int | None, str], Depends(_place)],
@@ -73,7 +75,7 @@ async def list_conversations(
     }
 
 
-@_conversations.get("/{identity}")
+@router.get("/conversations/{identity}", tags=_CONVERSATIONS)
 async def get_conversation(identity: str, state: State) -> dict[str, Any]:
     """A conversation with all of its messages, answers as safe HTML."""
     conversation = await state.conversations.get(identity)
@@ -82,19 +84,19 @@ async def get_conversation(identity: str, state: State) -> dict[str, Any]:
     return summary(conversation) | {"messages": whole}
 
 
-@_conversations.get("/{identity}/messages/{message}/tokens")
+@router.get("/conversations/{identity}/messages/{message}/tokens", tags=_CONVERSATIONS)
 async def get_tokens(identity: str, message: str, state: State) -> dict[str, Any]:
     """The provenance of an answer's tokens."""
     return {"tokens": (await state.conversations.message(message)).tokens}
 
 
-@_conversations.patch("/{identity}")
+@router.patch("/conversations/{identity}", tags=_CONVERSATIONS)
 async def change_conversation(identity: str, change: Change, state: State) -> dict[str, Any]:
     """Rename, show another branch, move to a project, pin, archive, make private."""
     return summary(await state.conversations.change(identity, **change.model_dump()))
 
 
-@_conversations.delete("/{identity}")
+@router.delete("/conversations/{identity}", tags=_CONVERSATIONS)
 async def delete_conversation(identity: str, state: State) -> dict[str, Any]:
     """Delete a conversation permanently; an answer being written ends."""
     for message in await state.conversations.messages(identity):
@@ -104,7 +106,7 @@ async def delete_conversation(identity: str, state: State) -> dict[str, Any]:
     return {"id": identity, "deleted": True}
 
 
-@_conversations.get("/{identity}/export")
+@router.get("/conversations/{identity}/export", tags=_CONVERSATIONS)
 async def export_conversation(
     identity: str, state: State, as_: Annotated[Literal["markdown", "json"], Query(alias="as")]
 ) -> Response:
@@ -213,29 +215,24 @@ class ProjectBody(BaseModel):
     instruction: Annotated[str, Field(max_length=2000)] = ""
 
 
-@_projects.get("")
+@router.get("/projects", tags=_PROJECTS)
 async def list_projects(state: State) -> dict[str, Any]:
     """All projects, with how many documents and conversations they have."""
     found = await state.conversations.projects.list()
     return {"data": [asdict(project) for project in found]}
 
 
-@_projects.put("")
+@router.put("/projects", tags=_PROJECTS)
 async def put_project(project: ProjectBody, state: State) -> dict[str, str]:
     """Create a project, or change its instruction."""
     projects = state.conversations.projects
     return {"name": await projects.put(project.name, project.instruction)}
 
 
-@_projects.delete("")
+@router.delete("/projects", tags=_PROJECTS)
 async def delete_project(
     name: Annotated[str, Query(max_length=MAX_COLLECTION_CHARACTERS)], state: State
 ) -> dict[str, Any]:
     """Delete a project that has no documents; its conversations stay."""
     await state.conversations.projects.delete(name)
     return {"name": name, "deleted": True}
-
-
-router = APIRouter(prefix="/api")
-router.include_router(_conversations)
-router.include_router(_projects)
