@@ -373,7 +373,10 @@ def main() -> None:
                 home = data / "home"
                 (home / "models").mkdir(parents=True)
                 gguf_file.write(SMALL_MODEL, home / "models" / "small.gguf")
-                env = {**services.AS_INSTALLED, "HOME": str(home)}
+                # In the home directory, so that no picture shows where the project lies.
+                model = home / "models" / SMALL_MODEL.name
+                shutil.copytree(SMALL_MODEL, model)
+                env = {**services.AS_INSTALLED, "HOME": str(home), "DRAGON_MODEL": str(model)}
                 setup = Setup(data, env, FLOOR, FLOOR)
                 with (
                     services.peer(setup, services.demo_corpus(data)) as peer,
