@@ -298,12 +298,15 @@ class Watcher:
             if file.problem != problem:
                 await self._keeping.refuse(file, problem, None)
             return True
-        if content is None or content[1] != mark:
+        if content is None:
             return False
-        if not content[0]:
+        data, read = content
+        if read != mark:
+            return False
+        if not data:
             await self._keeping.refuse(file, EMPTY, mark)
             return True
-        await self._keeping.hold(self.folder, file.path, *content)
+        await self._keeping.hold(self.folder, file.path, data, mark)
         return True
 
     async def _give_up(self, found: Scan, known: Mapping[str, WatchedFile]) -> float:
