@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
+from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidStatus, WebSocketException
-from websockets.sync.client import ClientConnection, connect
 
 from app.peer_link.status import denied
 from dragon.errors import FrameError, HandshakeError, LinkError
@@ -37,31 +38,43 @@ class LinkFigures:
 
 
 def greet(peer: PeerAddress, key: str | None, hello: Hello) -> None:
-    """Exchange greetings with the peer.
+    """Exchange greetings with the peer; not from a running event loop.
 
     Raises `LinkError` if the peer cannot be reached, `HandshakeError` if it refuses.
     """
-    with _connected(peer, key, hello):
-        pass
+
+    async def exchange() -> None:
+        async with _connected(peer, key, hello):
+            pass
+
+    asyncio.run(exchange())
 
 
 def measure(peer: PeerAddress, key: str | None, hello: Hello) -> LinkFigures:
-    """Greet the peer, ping it, and transfer dummy bytes both ways.
+    """Greet the peer, ping it, and transfer dummy bytes both ways; not from a running event loop.
 
     Raises `LinkError` if the peer cannot be reached, `HandshakeError` if it refuses.
     """
-    with _connected(peer, key, hello) as connection:
-        rtt_s = min(_pinged(connection, number) for number in range(_PINGS))
-        sending = min(_probed(connection, MAX_PROBE, 0) for _ in range(_PROBES))
-        receiving = min(_probed(connection, 0, MAX_PROBE) for _ in range(_PROBES))
+    return asyncio.run(_measured(peer, key, hello))
+
+
+async def _measured(peer: PeerAddress, key: str | None, hello: Hello) -> LinkFigures:
+    async with _connected(peer, key, hello) as connection:
+        rtt_s = min([await _pinged(connection, number) for number in range(_PINGS)])
+        sending = min([await _probed(connection, MAX_PROBE, 0) for _ in range(_PROBES)])
+        receiving = min([await _probed(connection, 0, MAX_PROBE) for _ in range(_PROBES)])
     return LinkFigures(rtt_s, _bandwidth(sending - rtt_s), _bandwidth(receiving - rtt_s))
 
 
-@contextmanager
-def _connected(peer: PeerAddress, key: str | None, hello: Hello) -> Iterator[ClientConnection]:
+# `websockets.sync` reads and writes from two threads, and before Python 3.13 one TLS connection
+# takes no two threads at once: a handshake in some thousands never ended.
+@asynccontextmanager
+async def _connected(
+    peer: PeerAddress, key: str | None, hello: Hello
+) -> AsyncIterator[ClientConnection]:
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
-        with connect(
+        async with connect(
             peer.url,
             ssl=peer.tls(),
             additional_headers=headers,
@@ -69,8 +82,8 @@ def _connected(peer: PeerAddress, key: str | None, hello: Hello) -> Iterator[Cli
             max_size=control.MAX_CONTROL_BYTES,
             proxy=None,
         ) as connection:
-            connection.send(registry.encode(hello))
-            check_hello(hello, _next(connection, Hello, lambda _: True))
+            await connection.send(registry.encode(hello))
+            check_hello(hello, await _next(connection, Hello, lambda _: True))
             yield connection
     except InvalidStatus as error:
         raise HandshakeError(denied(error)) from error
@@ -82,32 +95,31 @@ def _bandwidth(transfer_s: float) -> float | None:
     return MAX_PROBE / transfer_s if transfer_s > _MIN_TRANSFER_S else None
 
 
-def _pinged(connection: ClientConnection, number: int) -> float:
+async def _pinged(connection: ClientConnection, number: int) -> float:
     began = time.perf_counter()
-    connection.send(registry.encode(Ping(number=number)))
-    _next(connection, Pong, lambda pong: pong.number == number)
+    await connection.send(registry.encode(Ping(number=number)))
+    await _next(connection, Pong, lambda pong: pong.number == number)
     return time.perf_counter() - began
 
 
-def _probed(connection: ClientConnection, sent: int, received: int) -> float:
+async def _probed(connection: ClientConnection, sent: int, received: int) -> float:
     probe = registry.encode(Probe(payload="." * sent, reply=received))
     began = time.perf_counter()
-    connection.send(probe)
-    _next(connection, Probe, lambda reply: len(reply.payload) == received)
+    await connection.send(probe)
+    await _next(connection, Probe, lambda reply: len(reply.payload) == received)
     return time.perf_counter() - began
 
 
-def _next(connection: ClientConnection, kind: type[M], wanted: Callable[[M], bool]) -> M:
+async def _next(connection: ClientConnection, kind: type[M], wanted: Callable[[M], bool]) -> M:
     """The next wanted message of a kind; the peer's own pings go unanswered."""
-    deadline = time.monotonic() + _TIMEOUT_S
-    while True:
-        left = max(0.0, deadline - time.monotonic())
-        # No token crosses the link before an answer is opened.
-        frame = str(connection.recv(left, decode=True))
-        _, message = registry.decode(frame, Role.CLOUD, vocab_size=1)
-        if isinstance(message, control.Fault):
-            raise HandshakeError(message.reason)
-        if isinstance(message, kind) and wanted(message):
-            return message
-        if not isinstance(message, Ping):
-            raise FrameError(f"the peer answered with {registry.name_of(message)}")
+    async with asyncio.timeout(_TIMEOUT_S):
+        while True:
+            # No token crosses the link before an answer is opened.
+            frame = str(await connection.recv(decode=True))
+            _, message = registry.decode(frame, Role.CLOUD, vocab_size=1)
+            if isinstance(message, control.Fault):
+                raise HandshakeError(message.reason)
+            if isinstance(message, kind) and wanted(message):
+                return message
+            if not isinstance(message, Ping):
+                raise FrameError(f"the peer answered with {registry.name_of(message)}")
