@@ -28,6 +28,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, IterableDataset
 from transformers import BertConfig, BertModel, MPNetConfig, MPNetModel
 
+from dragon.retrieval import exchanges
 from dragon.retrieval.embedder import read_weights
 from dragon.retrieval.judge import NOTES, WEIGHTS, EncodedPair, JudgeNetwork, PaddedPairs, outcomes
 from training.examples import Example, Source, encode
@@ -325,16 +326,9 @@ def read_messages(
 ) -> list[tuple[EncodedPair, bool]]:
     """Messages, and whether they need no document."""
 
-    def lines(name: str) -> list[dict[str, Any]]:
-        path = folder / name
-        return (
-            [json.loads(each) for each in path.read_text("utf-8").splitlines()]
-            if path.exists()
-            else []
-        )
-
-    told = [(row["q"], True) for row in lines("everyday.jsonl")]
-    told += 4 * [(row["q"], False) for row in lines("lookups.jsonl")]
+    lookups = (folder / "lookups.jsonl").read_text("utf-8").splitlines()
+    told = [(each.message, True) for each in exchanges.read()]
+    told += 4 * [(json.loads(line)["q"], False) for line in lookups]
     told += [(question, False) for question in questions]
     return [
         (encode(tokenizer.encode(text, add_special_tokens=False).ids, [], special, 64)[0], none)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dragon.models.instructions import ALONE, EVERYDAY, transcript
+from dragon.retrieval import exchanges
 from training.texts import FOLDER, held_out, read_texts
 from training.tuning import Sample, adapt, load, measured, save_adapter, tune, written
 
@@ -39,9 +40,8 @@ def tasks(folder: Path, data: Path | None) -> tuple[list[Any], list[Any]]:
     for line in (folder / "chats.jsonl").read_text("utf-8").splitlines():
         row = json.loads(line)
         (apart if row["id"] in kept else learnt).extend(rewritten(row))
-    for number, line in enumerate((folder / "everyday.jsonl").read_text("utf-8").splitlines()):
-        row = json.loads(line)
-        made = [("system", EVERYDAY), ("user", row["q"])], row["reply"]
+    for number, each in enumerate(exchanges.read()):
+        made = [("system", EVERYDAY), ("user", each.message)], each.reply
         (apart if number % 20 == 0 else learnt).append(made)
     if data is not None:
         for row in json.loads((data / "canard_dev.json").read_text("utf-8")):

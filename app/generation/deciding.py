@@ -62,7 +62,7 @@ class Decider:
         alone = await self.rewriter.alone(request) if searched else request
         if await self.retrieval.needless(alone):
             return Decision(
-                _without_cloud(request), self.retrieval.everyday(request), (NotAsked(),)
+                _without_cloud(request), await self.retrieval.everyday(request), (NotAsked(),)
             )
         if searched:
             request = self._written_from(alone)

@@ -17,12 +17,14 @@ from app.ledger.spending import digest_of_passage
 from app.peer_link.client import Link
 from app.peer_link.fetch import Fetcher, PublicHit
 from app.places import Places
+from dragon.inference.chat_template import Message, Rendering
 from dragon.inference.engine import Engine
 from dragon.inference.rows import Begins, Row, room_for_document
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
 from dragon.models.instructions import EVERYDAY
 from dragon.retrieval.embedder import TextEmbedder
+from dragon.retrieval.exchanges import Exchanges
 from dragon.retrieval.judge import TextJudge
 from dragon.retrieval.prompt_rows import (
     NO_ANSWER,
@@ -38,6 +40,9 @@ from dragon.retrieval.prompt_rows import (
 from dragon.retrieval.query_parsing import asks_nothing, questions_of
 from dragon.retrieval.relevance import Hit
 from dragon.sampling.role import Role
+
+EXAMPLES = 4
+"""How many everyday exchanges the built-in model is shown before it replies to such a message."""
 
 CLOSEST = 3
 """How many passages to show beside those that answer."""
@@ -67,7 +72,11 @@ class Retrieval:
     answers: Answers
     top_k: int | None
     rescore_every: int
+    _exchanges: Exchanges = field(init=False)
     _places: Places = field(default_factory=lambda: Places(_SEARCHES, _FOR_ONE), init=False)
+
+    def __post_init__(self) -> None:
+        self._exchanges = Exchanges(self.embedder)
 
     def in_one_row(self, request: GenerationRequest) -> bool:
         """Whether all that is found goes in one row, for a question that stands alone."""
@@ -225,10 +234,18 @@ class Retrieval:
         )
         return await asyncio.wrap_future(job)
 
-    def everyday(self, request: GenerationRequest) -> Retrieved:
-        """The row before a message that needs no document."""
+    async def everyday(self, request: GenerationRequest) -> Retrieved:
+        """The row before a message that needs no document; the built-in model is shown others."""
         if self.quotes_a_line(request) and request.begins is Begins.TURNS:
-            return Retrieved([Row(tuple(self.tokenizer.document_row(EVERYDAY)), 0.0)], [])
+            message = request.messages[-1].content
+            job = self.engine.submit_urgent(lambda: self._exchanges.nearest(message, EXAMPLES))
+            turns = [
+                Message(role, text)
+                for each in await asyncio.wrap_future(job)
+                for role, text in (("user", each.message), ("assistant", each.reply))
+            ]
+            shown = self.tokenizer.chat(turns, Rendering(begun=False)).tokens if turns else ()
+            return Retrieved([Row((*self.tokenizer.document_row(EVERYDAY), *shown), 0.0)], [])
         row = bare_row(self.tokenizer, raw=request.raw, quotes=False, begins=request.begins)
         return Retrieved([row], [])
 

@@ -1,0 +1,15 @@
+"""Embed the everyday messages that a model is shown: `python -m training.exchanges`."""
+
+import numpy as np
+
+from dragon.retrieval.embedder import Embedder
+from dragon.retrieval.exchanges import VECTORS, read
+
+
+def main() -> None:
+    """Write the vectors beside the exchanges."""
+    np.save(VECTORS, Embedder.load().embed([each.message for each in read()]).astype(np.float16))
+
+
+if __name__ == "__main__":
+    main()
