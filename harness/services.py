@@ -9,7 +9,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
@@ -49,6 +49,12 @@ class Service:
     def headers(self) -> dict[str, str]:
         """The headers its API requires."""
         return {"Authorization": f"Bearer {KEY}"}
+
+    @cached_property
+    def model(self) -> str:
+        """The name of a device's model."""
+        reply = httpx.get(f"{self.url}/v1/models", headers=self.headers, timeout=60)
+        return str(reply.raise_for_status().json()["data"][0]["id"])
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the process."""

@@ -28,7 +28,6 @@ from bench.simulation.replay import simulated_ms, written_ms
 from dragon.protocol.aggregator_policy import Schedule
 from harness import fixed_documents, services
 from harness.fixed_documents import Query
-from harness.models import SMALL_MODEL
 from harness.network_emulator import Jitter, Network, Relay, read_trace, relay
 from harness.services import Floor, Service, Setup
 
@@ -169,22 +168,21 @@ def networks(options: argparse.Namespace) -> Iterator[tuple[str, float, Network]
 
 def run(options: argparse.Namespace) -> list[Row]:
     """All rows, in the order of the options."""
-    model = options.model or str(SMALL_MODEL)
-    queries = workload.build(options, model)
+    queries = workload.build(options, options.model)
     return [
         row
         for floors_ms in options.floors_ms.split(",")
-        for row in under_floors(options, model, queries, floors_ms)
+        for row in under_floors(options, queries, floors_ms)
     ]
 
 
 def under_floors(
-    options: argparse.Namespace, model: str, queries: Sequence[Query], floors_ms: str
+    options: argparse.Namespace, queries: Sequence[Query], floors_ms: str
 ) -> Iterator[Row]:
     """The rows of services started with one pair of floors."""
     temperatures = [float(part) for part in options.temperature.split(",")]
     with ExitStack() as stack:
-        setup, peer, network = start(stack, model, queries, floors_ms)
+        setup, peer, network = start(stack, options.model, queries, floors_ms)
         devices = stack.enter_context(Devices(network.port))
         for name, rtt_ms, emulated in networks(options):
             network.network = emulated
@@ -280,7 +278,7 @@ def write(rows: Sequence[Row], options: argparse.Namespace) -> None:
         draw(rows, title)
     compare_texts(rows)
     columns = [key for key in rows[0] if key not in ("answers", "tokens", "network")]
-    report.section("latency", rows, title=title, columns=columns, notes=_NOTES)
+    report.section("latency", rows, title=title, model=options.model, columns=columns, notes=_NOTES)
 
 
 def main() -> None:
@@ -294,7 +292,7 @@ def main() -> None:
     parser.add_argument("--jitter", choices=list(Jitter), default=Jitter.RANDOM)
     parser.add_argument("--trace", help="a link of rtt.json to replay, in place of --rtt-ms")
     parser.add_argument("--slice-s", type=float, default=1.0, help="seconds a slice of the trace")
-    parser.add_argument("--model", help="a directory or hub name; default: the embedded one")
+    workload.add_model(parser)
     workload.add_options(parser, prompts=8)
     options = parser.parse_args()
     rows = run(options)

@@ -2,8 +2,8 @@
 
 The link's own share, on one side and for one position: *encode* (a distribution cut to its nucleus,
 and the frame), *decode* (the other side's frame), *mix* (both sides judged), *dispatch* (from the
-event loop to the engine's thread and back, with nothing done there). Distributions are the embedded
-model's at temperature 1, of both kinds of `bench.wire`.
+event loop to the engine's thread and back, with nothing done there). Distributions are the model's
+at temperature 1, of both kinds of `bench.wire`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import torch
 from bench.experiments import wire
 from bench.lib import distributions, report, workload
 from bench.lib.distributions import Pair
-from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.choice import ModelChoice
 from dragon.inference.engine import Engine
 from dragon.link import registry
 from dragon.protocol.messages import Draft
@@ -32,9 +32,7 @@ from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import cut
 from dragon.sampling.role import Role
-from harness.models import SMALL_MODEL
 
-_VOCABULARY = wire.VOCABULARIES[0]
 Row = dict[str, Any]
 
 _NOTES = """Milliseconds a token on one side; `sum` is of the means."""
@@ -56,9 +54,9 @@ def frame(side: Side) -> registry.Frame:
     return registry.encode(Draft(0, 0, 100, 99, 1 << 31, token, 30_000, side), 1)
 
 
-def dispatched(times: int) -> list[float]:
+def dispatched(model: str, times: int) -> list[float]:
     """Milliseconds from the event loop to the engine's thread and back."""
-    engine = Engine(LanguageModel.load(SMALL_MODEL, _VOCABULARY))
+    engine = Engine(ModelChoice(model=model, threads=1).load()[1])
     taken = asyncio.run(_dispatch(engine, times))
     engine.stop()
     return taken
@@ -111,14 +109,14 @@ def run(options: argparse.Namespace) -> list[Row]:
     torch.set_num_threads(1)
     kinds = {
         "questions": wire.questions(options.prompts),
-        "prompts": workload.build(options, SMALL_MODEL),
+        "prompts": workload.build(options, options.model),
     }
-    dispatch = dispatched(500)
+    dispatch = dispatched(options.model, 500)
     return [
         row
         for name, queries in kinds.items()
         for row in measure(
-            name, distributions.collect(queries, SMALL_MODEL, options.tokens), dispatch
+            name, distributions.collect(queries, options.model, options.tokens), dispatch
         )
     ]
 
@@ -129,9 +127,11 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--tokens", type=int, default=48, help="of an answer, at most")
+    workload.add_model(parser)
     workload.add_options(parser, prompts=8)
-    rows = run(parser.parse_args())
-    report.section("overhead", rows, notes=_NOTES)
+    options = parser.parse_args()
+    rows = run(options)
+    report.section("overhead", rows, model=options.model, notes=_NOTES)
     print(json.dumps({"rows": rows}))
 
 

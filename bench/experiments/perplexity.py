@@ -220,7 +220,9 @@ def main() -> None:
     plot(rows, report.figure(title))
     columns = ["system", "documents", "perplexity", "stderr", "tokens"]
     columns += ["below_best", "below_stderr", "gain", "gain_stderr"]
-    report.section("perplexity", rows, title=title, columns=columns, notes=_NOTES)
+    report.section(
+        "perplexity", rows, title=title, model=options.model, columns=columns, notes=_NOTES
+    )
     for row in rows:
         shown = {key: round(v, 3) if isinstance(v, float) else v for key, v in row.items()}
         print("  ".join(f"{key} {value}" for key, value in shown.items()))

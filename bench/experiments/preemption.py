@@ -19,15 +19,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from bench.lib import report
-from dragon.inference.backends.torch.model import LanguageModel
+from bench.lib import report, workload
+from dragon.inference.choice import ModelChoice
 from dragon.inference.decoder import Decoder
 from dragon.inference.engine import Engine
 from dragon.inference.jobs import Outcome
 from dragon.inference.rows import Row
-from dragon.inference.tokenizer import Tokenizer
 from dragon.protocol.messages import Work
-from harness.models import SMALL_MODEL
 from harness.throttle import slow_down
 
 _DOCUMENT_TOKENS = 64
@@ -79,16 +77,16 @@ def measure(
 def run(options: argparse.Namespace) -> list[dict[str, Any]]:
     """All rows, floor by floor."""
     torch.set_num_threads(options.threads)
-    tokenizer = Tokenizer.load(options.model)
+    choice = ModelChoice(model=options.model, threads=options.threads)
     chance = random.Random(0)
-
-    def tokens(count: int) -> tuple[int, ...]:
-        return tuple(chance.randrange(tokenizer.vocab_size) for _ in range(count))
-
-    documents = [Row(tokens(_DOCUMENT_TOKENS), 0.0) for _ in range(options.documents)]
     rows = []
     for floor_ms in (float(part) for part in options.floors_ms.split(",")):
-        model = LanguageModel.load(options.model, tokenizer.vocab_size)
+        tokenizer, model = choice.load()
+
+        def tokens(count: int, size: int = tokenizer.vocab_size) -> tuple[int, ...]:
+            return tuple(chance.randrange(size) for _ in range(count))
+
+        documents = [Row(tokens(_DOCUMENT_TOKENS), 0.0) for _ in range(options.documents)]
         if floor_ms:
             slow_down(model, floor_ms)
         engine = Engine(model)
@@ -107,7 +105,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--documents", type=int, default=2)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--model", default=str(SMALL_MODEL), help="a directory or hub name")
+    workload.add_model(parser)
 
 
 def main() -> None:
@@ -116,8 +114,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add_options(parser)
-    rows = run(parser.parse_args())
-    report.section("preemption", rows)
+    options = parser.parse_args()
+    rows = run(options)
+    report.section("preemption", rows, model=options.model)
     print(json.dumps({"rows": rows}))
 
 

@@ -1,9 +1,9 @@
 """Who should aggregate? `python -m bench.scheduling [--acceptances FILE] [--grid small|whole]`
 
 The experiment of DRAGON, arXiv 2504.11197, section 7.4, on a virtual clock: acceptances of the
-embedded model are replayed under each schedule of Algorithm 1, with extra latency, jitter of a
-fifth and period 20 pi s. Both estimating schedules are compared with the better static side over a
-grid of acceptances, decode delays and round trips. `coupled` runs on the same distributions.
+model are replayed under each schedule of Algorithm 1, with extra latency, jitter of a fifth and
+period 20 pi s. Both estimating schedules are compared with the better static side over a grid of
+acceptances, decode delays and round trips. `coupled` and `oneway` run on the same distributions.
 """
 
 from __future__ import annotations
@@ -12,20 +12,21 @@ import argparse
 import itertools
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from bench.lib import report
+from bench.lib import report, workload
 from bench.lib.acceptances import Acceptances, record
 from bench.simulation import simulation, timeline
 from bench.simulation.simulation import Accepted, World
+from bench.simulation.timeline import Run
 from dragon.inference.choice import ModelChoice
 from dragon.protocol.aggregator_policy import Schedule
-from harness.models import SMALL_MODEL
 
 Row = dict[str, Any]
 
@@ -37,6 +38,11 @@ JITTER = 0.2
 EXTRA_MS = (0, 100, 200, 300, 400, 500)
 _STATIC = (Schedule.DEVICE, Schedule.CLOUD)
 _ESTIMATING = (Schedule.GREEDY, Schedule.PAPER)
+_SHARED_NOISE: dict[str, Callable[[World, Accepted], Run]] = {
+    "coupled, no catch-up": simulation.coupled,
+    "coupled": partial(simulation.coupled, catch_up=True),
+    "oneway": partial(simulation.oneway, catch_up=True),
+}
 
 _DELAYS_MS = ((50, 50), (100, 30), (30, 100), (130, 20), (250, 25))
 _RTTS_MS = (0, 50, 100, 200, 300, 400, 500)
@@ -53,12 +59,9 @@ def replay(
     for extra in extra_ms:
         world = World(*delays, BASE_RTT_S + extra / 1000, jitter=JITTER)
         seconds = {str(s): _mean(world, acceptances.speculative, s) for s in Schedule}
-        for catch_up in (False, True):
-            runs = [
-                simulation.coupled(world, one, catch_up=catch_up) for one in acceptances.coupled
-            ]
+        for name, play in _SHARED_NOISE.items():
+            runs = [play(world, one) for one in acceptances.coupled]
             tokens = sum(map(len, acceptances.coupled))
-            name = "coupled with catch-up" if catch_up else "coupled"
             seconds[name] = 100 * sum(run.seconds for run in runs) / tokens
         better = min(seconds[s] for s in _STATIC)
         rows += [
@@ -141,6 +144,7 @@ def run(options: argparse.Namespace) -> list[Row]:
             options.answers,
             options.tokens,
             options.sequences,
+            options.temperature,
             ModelChoice(model=options.model, threads=1),
         )
         if options.save is not None:
@@ -200,7 +204,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--acceptances", type=Path, help="a file saved before; default: record")
     parser.add_argument("--save", type=Path, help="where to save what was recorded")
-    parser.add_argument("--model", default=str(SMALL_MODEL))
+    workload.add_model(parser)
+    parser.add_argument("--temperature", type=float, default=1.0)
     parser.add_argument("--answers", type=int, default=5, help="answers recorded")
     parser.add_argument("--tokens", type=int, default=100)
     parser.add_argument("--sequences", type=int, default=50)
@@ -215,7 +220,7 @@ def main() -> None:
     lines = table(replayed)
     for row in (*lines, *cells):
         print(row)
-    report.section("scheduling", lines, notes=_REPLAY_NOTES)
+    report.section("scheduling", lines, model=options.model, notes=_REPLAY_NOTES)
     report.section("scheduling", cells, title="scheduling over a grid", notes=_NOTES)
     print(json.dumps({"rows": rows}))
 

@@ -30,7 +30,6 @@ import numpy as np
 from bench.lib import report, workload
 from harness import fixed_documents, services
 from harness.fixed_documents import Query
-from harness.models import SMALL_MODEL
 from harness.services import Service, Setup
 
 _NOTES = """One device process and one peer with one thread of torch each. Each level asks
@@ -54,16 +53,16 @@ class Seen:
         return 1000 * (self.last - self.first) / max(1, self.tokens - 1)
 
 
-async def stream(device: Service, query: Query, mode: str, tokens: int, seed: int) -> Seen:
+async def stream(device: Service, query: Query, seed: int, options: argparse.Namespace) -> Seen:
     """One answer, read as it comes."""
     body = {
-        "model": SMALL_MODEL.name,
+        "model": device.model,
         "messages": [{"role": "user", "content": query.text}],
         "seed": seed,
-        "max_tokens": tokens,
+        "max_tokens": options.tokens,
         "stream": True,
         "stream_options": {"include_usage": True},
-        "dragon": {"aggregation": mode},
+        "dragon": {"aggregation": options.mode},
     }
     payload = json.dumps(body).encode()
     fields = device.headers | {
@@ -121,7 +120,7 @@ async def measure(
 
     async def ask(number: int) -> list[Seen]:
         return [
-            await stream(device, queries[n % len(queries)], options.mode, options.tokens, n)
+            await stream(device, queries[n % len(queries)], n, options)
             for n in range(number, concurrency * options.rounds, concurrency)
         ]
 
@@ -152,7 +151,7 @@ def summary(concurrency: int, turns: Sequence[Turn], first: Sequence[Turn]) -> R
 
 def run(options: argparse.Namespace) -> list[Row]:
     """A row for each level of concurrency."""
-    queries = workload.build(options, SMALL_MODEL)
+    queries = workload.build(options, options.model)
     levels = [int(part) for part in options.concurrency.split(",")]
     turns: dict[int, list[Turn]] = {level: [] for level in levels}
     with tempfile.TemporaryDirectory() as folder:
@@ -160,7 +159,7 @@ def run(options: argparse.Namespace) -> list[Row]:
         fixed_documents.save(queries, data / "documents.json")
         setup = Setup(
             data,
-            {"DRAGON_FIRST_TOKEN_DEADLINE": "3600"},
+            {"DRAGON_MODEL": options.model, "DRAGON_FIRST_TOKEN_DEADLINE": "3600"},
             documents=data / "documents.json",
             endless=True,
         )
@@ -199,11 +198,12 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=4, help="answers of each client in a turn")
     parser.add_argument("--turns", type=int, default=5, help="how often each level is measured")
+    workload.add_model(parser)
     workload.add_options(parser, prompts=16)
     options = parser.parse_args()
     rows = run(options)
     draw(rows)
-    report.section("throughput", rows, notes=_NOTES)
+    report.section("throughput", rows, model=options.model, notes=_NOTES)
     print(json.dumps({"rows": rows}))
 
 

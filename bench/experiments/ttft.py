@@ -40,7 +40,6 @@ import numpy.typing as npt
 from bench.lib import report, workload
 from harness import fixed_documents, services
 from harness.fixed_documents import Query
-from harness.models import SMALL_MODEL
 from harness.network_emulator import Network, Relay, relay
 from harness.services import Service, Setup
 
@@ -217,7 +216,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--documents", type=int, default=2, help="a side")
     parser.add_argument("--mbit-s", type=float, default=math.inf, help="of the link, each way")
-    parser.add_argument("--model", default=str(SMALL_MODEL), help="a directory or hub name")
+    workload.add_model(parser)
     parser.add_argument("--dtype", default="float32")
     workload.add_options(parser, prompts=8)
 
@@ -234,11 +233,12 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add_options(parser)
-    measured = run(parser.parse_args())
+    options = parser.parse_args()
+    measured = run(options)
     columns = [key for key in measured[0] if key != "answers"]
     found = ratios(measured)
     notes = "\n".join([_NOTES, "", *(f"- {name}: {value}" for name, value in found.items())])
-    report.section("ttft", measured, columns=columns, notes=notes)
+    report.section("ttft", measured, model=options.model, columns=columns, notes=notes)
     print(json.dumps({"rows": measured, "ratios": found}))
 
 

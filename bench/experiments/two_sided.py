@@ -4,10 +4,10 @@
 public corpus, and 30 that need both in one answer, asked of both real services; an answer counts
 when it contains a gold string. Half of each are written by hand, the rest made from templates and
 values that training holds out (`bench.training_overlap` checks). Closed-book is the same model
-without any document. `hops_both` and `hops_one_sided` say how often answers went on after a
-follow-up search: to a question of one side they should not. `private_frames`, `private_drafted` and
-`private_knows` sum up what leaves for the answers to private questions where no follow-up search is
-allowed to send words of notes, as is usual: bytes, and 5-grams of notes.
+without any document. `private_asked` is the share of private questions, which own documents answer,
+that went to the cloud nonetheless: all of them unless `--cloud when_needed`. `private_frames`,
+`private_drafted` and `private_knows` sum up what leaves for the answers to them: bytes, and 5-grams
+of notes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from app.settings import Cloud
-from bench.lib import report
+from bench.lib import report, workload
 from dragon.retrieval.relevance import BARE_RELEVANCE, relevance
 from dragon.sampling.params import Mode
 from harness import services
@@ -41,13 +41,15 @@ _TOKENS = 64
 class Reply:
     """An answer, and how often each side's own draft was the target, if it was written jointly.
 
-    The ledger says how many `frames` bytes left for it after the question, and how many 5-grams of
-    the passages read were `drafted` on the link or stand in what the cloud `knows` of the answer.
+    The ledger says whether the cloud was `asked`, how many `frames` bytes left for it after the
+    question, and how many 5-grams of the passages read were `drafted` on the link or stand in what
+    the cloud `knows` of the answer.
     """
 
     text: str
     tokens: int
     accept_heavier: float | None
+    asked: bool
     frames: int
     drafted: int
     knows: int
@@ -71,6 +73,7 @@ def ask(client: httpx.Client, question: str, tokens: int = _TOKENS, **dragon: An
         reply["choices"][0]["message"]["content"],
         reply["usage"]["completion_tokens"],
         _accepted(choice),
+        "open" in kinds,
         sum(kinds[kind]["bytes"] for kind in kinds if kind not in ("open", "close")),
         fivegrams["drafts"],
         fivegrams["answer"],
@@ -141,6 +144,8 @@ def measure(
     for side in ("private", "public"):
         for by in ("hand", "template"):
             result[f"{side}_{by}"] = share(answers[side], by)
+    went = [reply.asked for _, reply in answers["private"]]
+    result["private_asked"] = round(sum(went) / len(went), 4) if went else None
     for name in ("frames", "drafted", "knows"):
         result[f"private_{name}"] = sum(getattr(reply, name) for _, reply in answers["private"])
     if accepted:
@@ -152,16 +157,14 @@ def measure(
 def main() -> None:
     """Run the measurements."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", help="a directory or hub name; default: the embedded one")
+    workload.add_model(parser)
     parser.add_argument("--questions", type=Path, default=QUESTIONS)
     parser.add_argument("--count", type=int, default=200, help="questions a side, at most")
     parser.add_argument("--cloud", type=Cloud, choices=list(Cloud), default=Cloud.ALWAYS)
     parser.add_argument("--modes", type=Mode, nargs="+", choices=list(Mode), default=[Mode.ONEWAY])
     options = parser.parse_args()
     questions = spread(read(options.questions), options.count)
-    env = {"DRAGON_MODEL": options.model} if options.model else {}
-    env |= services.AS_INSTALLED
-    env |= {"DRAGON_CLOUD": options.cloud}
+    env = services.AS_INSTALLED | {"DRAGON_MODEL": options.model, "DRAGON_CLOUD": options.cloud}
     with (
         tempfile.TemporaryDirectory() as folder,
         running(
@@ -169,7 +172,7 @@ def main() -> None:
         ) as client,
     ):
         rows = [{"mode": mode.value, **measure(client, questions, mode)} for mode in options.modes]
-    report.section("two_sided", rows)
+    report.section("two_sided", rows, model=options.model)
     print(json.dumps({"rows": rows}))
 
 

@@ -1,10 +1,10 @@
 """Bytes a draft, and what the cut costs: `python -m bench.wire [options]`
 
-Distributions of the embedded model, both sides, at temperature 1: while it answers questions about
-its documents (harness/two_sided.jsonl), which it was made for, and while it writes on prompts at
-large, where a small model is unsure. They are cut at several masses and caps and encoded as the
-link does. A larger vocabulary is that of the model stretched by a power, i -> i^(log V / log 8192):
-ids keep their order and stay dense where tokens are frequent, the weights are the same.
+Distributions of the model, both sides, at temperature 1: while it answers questions about its
+documents (harness/two_sided.jsonl), and while it writes on prompts at large, where a small model is
+unsure. They are cut at several masses and caps and encoded as the link does. A larger vocabulary is
+the model's own, v tokens, stretched by a power, i -> i^(log V / log v): ids keep their order and
+stay dense where tokens are frequent, the weights are the same.
 """
 
 from __future__ import annotations
@@ -26,10 +26,9 @@ from dragon.sampling.mixture import Side
 from dragon.sampling.noise import Ids
 from dragon.sampling.quantized import NUCLEUS_CAP, NUCLEUS_MASS, NucleusCut, WireDistribution, cut
 from harness.fixed_documents import Query
-from harness.models import SMALL_MODEL
 from harness.two_sided import QUESTIONS, notes_of, read
 
-VOCABULARIES = (8192, 50_272, 151_936)
+LARGER = (50_272, 151_936)  # of OPT and Qwen2.5
 # The first mass is that of DRAGON, arXiv 2504.11197.
 CUTS = [(0.8, NUCLEUS_CAP), *((NUCLEUS_MASS, cap) for cap in (60, 128, 512, 2048, NUCLEUS_CAP))]
 _SMALL = 60
@@ -49,16 +48,16 @@ def questions(count: int) -> list[Query]:
     return workload.match([question.text for question in asked], held, Embedder.load())
 
 
-def stretched(ids: Ids, vocabulary: int) -> Ids:
-    """Ids of the embedded model's vocabulary in a larger one, int64 [n], still rising."""
-    power = np.log(vocabulary) / np.log(VOCABULARIES[0])
+def stretched(ids: Ids, own: int, vocabulary: int) -> Ids:
+    """Ids of the model's `own` vocabulary in a larger one, int64 [n], still rising."""
+    power = np.log(vocabulary) / np.log(own)
     far: Ids = np.minimum(np.rint((ids + 1.0) ** power) - 1, vocabulary - 1).astype(np.int64)
     return far
 
 
-def frame_bytes(one: NucleusCut, vocabulary: int) -> int:
+def frame_bytes(one: NucleusCut, own: int, vocabulary: int) -> int:
     """The size of a draft's frame."""
-    wire = WireDistribution.of(stretched(one.wire.ids, vocabulary), one.wire.weights)
+    wire = WireDistribution.of(stretched(one.wire.ids, own, vocabulary), one.wire.weights)
     draft = Draft(0, 0, 100, 99, 1 << 31, int(wire.ids[0]), 30_000, Side(wire, 1000))
     return len(registry.encode(draft, 1))
 
@@ -66,12 +65,13 @@ def frame_bytes(one: NucleusCut, vocabulary: int) -> int:
 def measure(name: str, full: Sequence[torch.Tensor]) -> list[Row]:
     """A row for every cut and vocabulary."""
     number_bytes = np.mean([len(json.dumps(one.tolist())) / one.numel() for one in full[::8]])
+    own = full[0].numel()
     rows = []
     for mass, cap in CUTS:
         cuts = [cut(one.numpy(), mass=mass, cap=cap) for one in full]
         tokens = np.array([len(one.wire.ids) for one in cuts])
-        for vocabulary in VOCABULARIES:
-            sizes = np.array([frame_bytes(one, vocabulary) for one in cuts])
+        for vocabulary in (own, *LARGER):
+            sizes = np.array([frame_bytes(one, own, vocabulary) for one in cuts])
             rows.append(
                 {
                     "distributions": name,
@@ -96,11 +96,11 @@ def run(options: argparse.Namespace) -> list[Row]:
     torch.set_num_threads(1)
     kinds = {
         "questions": questions(options.prompts),
-        "prompts": workload.build(options, SMALL_MODEL),
+        "prompts": workload.build(options, options.model),
     }
     rows: list[Row] = []
     for name, queries in kinds.items():
-        pairs = distributions.collect(queries, SMALL_MODEL, options.tokens)
+        pairs = distributions.collect(queries, options.model, options.tokens)
         rows += measure(name, [p for pair in pairs for p in (pair.full_device, pair.full_cloud)])
     return rows
 
@@ -109,6 +109,7 @@ def draw(rows: Sequence[Row]) -> None:
     """Bytes a draft over the vocabulary, at the usual cut and as whole vectors."""
     with report.plot("wire", x="vocabulary", y="bytes a draft") as (one,):
         one.set_yscale("log")
+        vocabularies = sorted({row["vocabulary"] for row in rows})
         for name in dict.fromkeys(row["distributions"] for row in rows):
             usual = [
                 row
@@ -116,20 +117,21 @@ def draw(rows: Sequence[Row]) -> None:
                 if (row["distributions"], row["mass"], row["cap"])
                 == (name, NUCLEUS_MASS, NUCLEUS_CAP)
             ]
-            one.plot(VOCABULARIES, [row["bytes"] for row in usual], marker="o", label=name)
+            one.plot(vocabularies, [row["bytes"] for row in usual], marker="o", label=name)
         for kind in ("float16", "json"):
-            one.plot(VOCABULARIES, [row[kind] for row in usual], marker="x", label=kind)
+            one.plot(vocabularies, [row[kind] for row in usual], marker="x", label=kind)
 
 
 def main() -> None:
     """Measure, write the results, and print one JSON object last."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tokens", type=int, default=64, help="of an answer, at most")
+    workload.add_model(parser)
     workload.add_options(parser, prompts=12)
     options = parser.parse_args()
     rows = run(options)
     draw(rows)
-    report.section("wire", rows, notes=_NOTES)
+    report.section("wire", rows, model=options.model, notes=_NOTES)
     print(json.dumps({"rows": rows}))
 
 

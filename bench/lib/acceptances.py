@@ -1,8 +1,9 @@
-"""Acceptances from distributions of the embedded model: of Algorithm 1, and under shared noise.
+"""Acceptances from distributions of a model: of Algorithm 1, and under shared noise.
 
 Two sides in one process write joint answers to questions of the two-sided benchmark, each with two
-of its notes as documents. From the pair of distributions of each position any number of sequences
-can then be drawn: whether Algorithm 1 takes each side's draft, and whether `coupled` does.
+of its notes as documents, and never end. From the pair of distributions of each position any number
+of sequences can then be drawn: whether Algorithm 1 takes each side's draft, and whether `coupled`
+does.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.role import Role
 from harness.reference import Passage
+from harness.serve import never_end
 from harness.two_sided import QUESTIONS, read
 
 Acceptance = list[tuple[bool, bool]]
@@ -53,12 +55,21 @@ class Acceptances:
         path.write_text(json.dumps(kinds), encoding="utf-8")
 
 
-def record(answers: int, tokens: int, sequences: int, choice: ModelChoice) -> Acceptances:
-    """`sequences` of `tokens` tokens each, from as many answers of a model in turn."""
+def record(
+    answers: int, tokens: int, sequences: int, temperature: float, choice: ModelChoice
+) -> Acceptances:
+    """`sequences` of `tokens` tokens each, from `answers` of a model in turn.
+
+    At temperature 0 an answer has one sequence.
+    """
     torch.set_num_threads(1)
     tokenizer, model = choice.load()
-    pairs = [_answer(model, tokenizer, number, tokens) for number in range(answers)]
-    drawn = [_draw(pairs[number % answers], number) for number in range(sequences)]
+    never_end(model, tokenizer)
+    pairs = [_answer(model, tokenizer, n, tokens, temperature) for n in range(answers)]
+    count = sequences if temperature else answers
+    drawn = [
+        _draw(pairs[seed % answers], Sampling(temperature, seed=seed)) for seed in range(count)
+    ]
     return Acceptances([one for one, _ in drawn], [other for _, other in drawn])
 
 
@@ -72,8 +83,7 @@ def algorithm_1(device: Side, cloud: Side, sampling: Sampling, position: int) ->
     return own.token == token, remote.token == token
 
 
-def _draw(pairs: Sequence[tuple[Side, Side]], seed: int) -> tuple[Acceptance, Acceptance]:
-    sampling = Sampling(seed=seed)
+def _draw(pairs: Sequence[tuple[Side, Side]], sampling: Sampling) -> tuple[Acceptance, Acceptance]:
     coupled, speculative = [], []
     for position, (device, cloud) in enumerate(pairs):
         target = mixture.target(device, cloud, sampling, position)
@@ -84,9 +94,9 @@ def _draw(pairs: Sequence[tuple[Side, Side]], seed: int) -> tuple[Acceptance, Ac
 
 
 def _answer(
-    model: Backend, tokenizer: Tokenizer, number: int, tokens: int
+    model: Backend, tokenizer: Tokenizer, number: int, tokens: int, temperature: float
 ) -> list[tuple[Side, Side]]:
-    """The distributions of both sides along one answer, which goes on past its end."""
+    """The distributions of both sides along one answer."""
     questions = [question for question in read(QUESTIONS) if question.note]
     notes = [questions[(number + i) % len(questions)].note or "" for i in range(4)]
     conversation = tokenizer.conversation([Message("user", questions[number].text)])
@@ -95,16 +105,17 @@ def _answer(
         rows, _ = document_rows(
             tokenizer, [Passage(note, 0.5) for note in own], model.context, raw=False, quotes=False
         )
-        sides.append(Decoder(model, rows, conversation))
+        sides.append(Decoder(model, rows, conversation, limit=tokens))
         assert sides[-1].acquire()
         sides[-1].prefill()
+    sampling = Sampling(temperature, seed=number)
     text: list[int] = []
     pairs = []
     for position in range(tokens):
         work = Work(max(0, position - 1), tuple(text[-1:]), 1, 0)
         device, cloud = (step(model, [side], [work])[0][0] for side in sides)
         pairs.append((device, cloud))
-        text.append(mixture.target(device, cloud, Sampling(seed=number), position))
+        text.append(mixture.target(device, cloud, sampling, position))
     for side in sides:
         side.release()
     return pairs

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.backends.backend import Backend
+from dragon.inference.choice import ModelChoice
 from dragon.inference.decoder import Decoder, step
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.protocol.messages import Work
@@ -26,14 +27,14 @@ from harness.reference import Passage
 class Alone:
     """A model with its tokenizer."""
 
-    model: LanguageModel
+    model: Backend
     tokenizer: Tokenizer
 
     @classmethod
     def load(cls, path: str | Path) -> Alone:
-        """From a directory or a hub name."""
-        tokenizer = Tokenizer.load(path)
-        return cls(LanguageModel.load(path, tokenizer.vocab_size), tokenizer)
+        """From a directory, a hub name or a `.gguf` file."""
+        tokenizer, model = ModelChoice(model=str(path)).load()
+        return cls(model, tokenizer)
 
     def reply(self, question: str, passages: Sequence[Passage], limit: int = 96) -> str:
         """The greedy answer with one passage a row, at most `limit` tokens."""
@@ -41,8 +42,8 @@ class Alone:
         rows, _ = document_rows(
             self.tokenizer, passages, self.model.context, raw=False, quotes=False
         )
-        decoder = Decoder(self.model, rows, conversation)
-        decoder.acquire()
+        decoder = Decoder(self.model, rows, conversation, limit=limit)
+        assert decoder.acquire()
         decoder.prefill()
         text: list[int] = []
         greedy = Sampling(temperature=0)

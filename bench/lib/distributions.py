@@ -1,4 +1,4 @@
-"""Distributions as the embedded model really makes them: both sides of joint answers, uncut."""
+"""Distributions as a model really makes them: both sides of joint answers, uncut."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 
 import torch
 
-from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.backends.backend import Backend
+from dragon.inference.choice import ModelChoice
 from dragon.inference.decoder import Decoder, step
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.protocol.messages import Work
@@ -43,8 +44,7 @@ class _Keeping(Decoder):
 
 def collect(queries: Sequence[Query], model_path: str | Path, tokens: int) -> list[Pair]:
     """The pairs of one answer a query, at temperature 1, each at most `tokens` long."""
-    tokenizer = Tokenizer.load(model_path)
-    model = LanguageModel.load(model_path, tokenizer.vocab_size)
+    tokenizer, model = ModelChoice(model=str(model_path), threads=1).load()
     pairs: list[Pair] = []
     for seed, query in enumerate(queries):
         pairs += _answer(model, tokenizer, query, Sampling(seed=seed), tokens)
@@ -52,14 +52,14 @@ def collect(queries: Sequence[Query], model_path: str | Path, tokens: int) -> li
 
 
 def _answer(
-    model: LanguageModel, tokenizer: Tokenizer, query: Query, sampling: Sampling, tokens: int
+    model: Backend, tokenizer: Tokenizer, query: Query, sampling: Sampling, tokens: int
 ) -> list[Pair]:
     conversation = tokenizer.conversation([Message("user", query.text)])
 
     def opened(passages: Sequence[Passage]) -> _Keeping:
         rows, _ = document_rows(tokenizer, passages, model.context, raw=False, quotes=False)
-        side = _Keeping(model, rows, conversation)
-        side.acquire()
+        side = _Keeping(model, rows, conversation, limit=tokens)
+        assert side.acquire()
         side.prefill()
         return side
 

@@ -42,20 +42,26 @@ def section(
     rows: Sequence[Row],
     *,
     title: str = "",
+    model: str | Path = "",
     columns: Sequence[str] = (),
     notes: str = "",
     results: Path = RESULTS,
 ) -> None:
     """Replace the section of experiment `name` by the command being run, a table and notes.
 
+    `model` is what was measured: a directory, a hub name or a file, if it depends on one.
+
     `title` distinguishes the sections of one experiment. `columns` names those to show, by
     default all. A plot of the section's title, made before with `plot`, is shown too.
     """
     title = title or name
     shown = list(columns or rows[0])
+    run = [f"`{_command(name)}`", f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}", machine()]
+    if model:
+        run.insert(1, Path(model).name.removesuffix(".gguf"))
     lines = [
         f"## {title}",
-        f"`{_command(name)}`, {datetime.datetime.now(datetime.UTC):%Y-%m-%d}, {machine()}",
+        ", ".join(run),
         _table(shown, rows),
     ]
     if notes:

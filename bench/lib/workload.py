@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from dragon.inference.tokenizer import Tokenizer
+from dragon.models import EMBEDDED_WRITER
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.relevance import SLOPE, probability
 from harness.fixed_documents import Query
@@ -39,6 +40,13 @@ def add_options(parser: argparse.ArgumentParser, prompts: int) -> None:
     parser.add_argument("--data", type=Path, default=DATA, help="prompts.jsonl, wikitext-2/")
     parser.add_argument("--eta", type=float, help="the device's weight; default: as documents fit")
     parser.add_argument("--windows", type=int, default=1000, help="that documents are found among")
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """The model to measure, by default the built-in one."""
+    parser.add_argument(
+        "--model", default=str(EMBEDDED_WRITER), help="a directory, hub name or .gguf file"
+    )
 
 
 def read_prompts(path: Path, count: int) -> list[str]:
