@@ -28,6 +28,7 @@ from dragon.protocol.aggregator_policy import Schedule
 from dragon.retrieval.prompt_rows import Answers
 from dragon.retrieval.relevance import Hit
 from harness import fixed_documents
+from harness.no_judge import NoJudge
 from harness.reference import Passage
 from harness.throttle import slow_down
 from peer.corpus.store import Corpus
@@ -121,6 +122,7 @@ def adapt_device(app: FastAPI, options: argparse.Namespace) -> None:
     if options.documents:
         own = fixed_documents.load(options.documents, "device")
         generation.retrieval.documents = FixedSearcher(own)
+        generation.retrieval.judge = NoJudge()  # else small tasks would be answered without them
         generation.engine.store.admit(OWN)
     generation.schedule = options.schedule
     generation.catch_up = options.catch_up
