@@ -11,7 +11,7 @@ OWN_TESTS := $(addprefix tests/conformance/test_,vllm.py llama_cpp.py schema.py)
 # Clients in JavaScript, where there is npm.
 NODE := $(if $(shell command -v npm),tests/conformance/node)
 
-.PHONY: run lock test test-app test-browser test-contract test-rest conformance image-test ray-test lint fmt bench screenshots
+.PHONY: run lock test test-app test-browser test-contract test-rest conformance image-test ray-test lint fmt bench figures screenshots
 
 run: $(VENV)/run.stamp
 	$(BIN)/dragon up
@@ -89,6 +89,11 @@ bench: $(VENV)/test.stamp
 	$(BIN)/python -m bench.neighbours --rounds 3
 	$(BIN)/python -m bench.large_folder --seconds 10
 	$(BIN)/python -m bench.documents --chunks 500,2000 --searches 30 --added 10 --pages 20 --answers 4 --tokens 32
+
+# The paper's Figures 5 to 9 with the built-in model, for bench/RESULTS.md: about 85 minutes of two cores
+# that have nothing else to do.
+figures: $(VENV)/test.stamp
+	$(BIN)/python -m bench.figures
 
 # The versions of constraints.txt with the hashes of their files, for the image: after a change of
 # dependencies. With what builds the package, since the image is built of hashed files alone. Without

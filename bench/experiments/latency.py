@@ -39,8 +39,9 @@ _TIMEOUT_S = 3600
 _SENT_BYTES = "dragon_peer_sent_bytes_total"
 _NOTES = """Times are means over answers; `accept` is how often a side's own draft was the target,
 `tv` the distance between the two sides, `bytes` those of the hot frames of both sides, `joint` the
-share of tokens that both sides took part in, `of_simulation` the time of an answer to that of the
-event simulation with its own verdicts, delays and round trip, `same_text` the share of answers that
+share of tokens that both sides took part in, `event_ms` a token's time on the event clock, with the
+answer's own verdicts, delays and round trip, `of_simulation` the time of an answer to that of the
+clock, first and last waits alike, `same_text` the share of answers that
 equal those of `tokenwise`. `rtt_ms` is emulated, `measured_rtt_ms` what the
 device saw."""
 
@@ -129,6 +130,7 @@ def measure(
     ]
     for answer, length, milliseconds in zip(answers, lengths, simulated, strict=True):
         if milliseconds is not None:
+            answer["event_ms"] = milliseconds / length
             answer["of_simulation"] = written_ms(answer, length) / milliseconds
 
     def mean(name: str, weights: Sequence[int] | None = None) -> float | None:
@@ -148,6 +150,7 @@ def measure(
         "decode_cloud_ms": mean("decode_cloud_ms"),
         "measured_rtt_ms": mean("rtt_ms"),
         "window": mean("window"),
+        "event_ms": mean("event_ms", lengths),
         "of_simulation": mean("of_simulation", lengths),
         "joint": round(joint / total, 3),
         "tokens": total,
@@ -281,20 +284,25 @@ def write(rows: Sequence[Row], options: argparse.Namespace) -> None:
     report.section("latency", rows, title=title, model=options.model, columns=columns, notes=_NOTES)
 
 
+def parser() -> argparse.ArgumentParser:
+    """The options of `run`."""
+    made = argparse.ArgumentParser(description=__doc__)
+    made.add_argument("--modes", default=MODES)
+    made.add_argument("--rtt-ms", default="0,100,200,300")
+    made.add_argument("--floors-ms", default="100/30,50/50,30/100", help="device/cloud")
+    made.add_argument("--temperature", default="0,1")
+    made.add_argument("--tokens", type=int, default=128)
+    made.add_argument("--jitter", choices=list(Jitter), default=Jitter.RANDOM)
+    made.add_argument("--trace", help="a link of rtt.json to replay, in place of --rtt-ms")
+    made.add_argument("--slice-s", type=float, default=1.0, help="seconds a slice of the trace")
+    workload.add_model(made)
+    workload.add_options(made, prompts=8)
+    return made
+
+
 def main() -> None:
     """Measure, write the results, and print one JSON object last."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--modes", default=MODES)
-    parser.add_argument("--rtt-ms", default="0,100,200,300")
-    parser.add_argument("--floors-ms", default="100/30,50/50,30/100", help="device/cloud")
-    parser.add_argument("--temperature", default="0,1")
-    parser.add_argument("--tokens", type=int, default=128)
-    parser.add_argument("--jitter", choices=list(Jitter), default=Jitter.RANDOM)
-    parser.add_argument("--trace", help="a link of rtt.json to replay, in place of --rtt-ms")
-    parser.add_argument("--slice-s", type=float, default=1.0, help="seconds a slice of the trace")
-    workload.add_model(parser)
-    workload.add_options(parser, prompts=8)
-    options = parser.parse_args()
+    options = parser().parse_args()
     rows = run(options)
     write(rows, options)
     for row in rows:

@@ -206,7 +206,7 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-_NOTES = """`documents` are those of each side. `gain` is (PPL_none - PPL_DRAGON) / (PPL_none - PPL
+NOTES = """`documents` are those of each side. `gain` is (PPL_none - PPL_DRAGON) / (PPL_none - PPL
 of the best centralised system); none where no centralised system beats no retrieval. `below_best`
 is the latter's perplexity less the system's own, with the standard error of pairs of windows.
 `DRAGON/8` is with 8 nats a unit of cosine, `DRAGON/0` with all rows alike."""
@@ -221,7 +221,7 @@ def main() -> None:
     columns = ["system", "documents", "perplexity", "stderr", "tokens"]
     columns += ["below_best", "below_stderr", "gain", "gain_stderr"]
     report.section(
-        "perplexity", rows, title=title, model=options.model, columns=columns, notes=_NOTES
+        "perplexity", rows, title=title, model=options.model, columns=columns, notes=NOTES
     )
     for row in rows:
         shown = {key: round(v, 3) if isinstance(v, float) else v for key, v in row.items()}

@@ -22,7 +22,7 @@ from typing import Any
 
 from bench.lib import report, workload
 from bench.lib.acceptances import Acceptances, record
-from bench.simulation import simulation, timeline
+from bench.simulation import simulation
 from bench.simulation.simulation import Accepted, World
 from bench.simulation.timeline import Run
 from dragon.inference.choice import ModelChoice
@@ -38,7 +38,7 @@ JITTER = 0.2
 EXTRA_MS = (0, 100, 200, 300, 400, 500)
 _STATIC = (Schedule.DEVICE, Schedule.CLOUD)
 _ESTIMATING = (Schedule.GREEDY, Schedule.PAPER)
-_SHARED_NOISE: dict[str, Callable[[World, Accepted], Run]] = {
+SHARED_NOISE: dict[str, Callable[[World, Accepted], Run]] = {
     "coupled, no catch-up": simulation.coupled,
     "coupled": partial(simulation.coupled, catch_up=True),
     "oneway": partial(simulation.oneway, catch_up=True),
@@ -59,7 +59,7 @@ def replay(
     for extra in extra_ms:
         world = World(*delays, BASE_RTT_S + extra / 1000, jitter=JITTER)
         seconds = {str(s): _mean(world, acceptances.speculative, s) for s in Schedule}
-        for name, play in _SHARED_NOISE.items():
+        for name, play in SHARED_NOISE.items():
             runs = [play(world, one) for one in acceptances.coupled]
             tokens = sum(map(len, acceptances.coupled))
             seconds[name] = 100 * sum(run.seconds for run in runs) / tokens
@@ -151,11 +151,6 @@ def run(options: argparse.Namespace) -> list[Row]:
             acceptances.save(options.save)
     delays = (options.decode_ms[0] / 1000, options.decode_ms[1] / 1000)
     rows = replay(acceptances, options.extra_ms, delays)
-    world = World(*delays, BASE_RTT_S + 0.5, jitter=JITTER)
-    timeline.draw(
-        simulation.speculative(world, acceptances.speculative[0][:15], Schedule.GREEDY),
-        report.figure("pipeline"),
-    )
     return rows + over_grid(options.grid)
 
 
@@ -169,23 +164,6 @@ def table(rows: Sequence[Row]) -> list[Row]:
     return list(lines.values())
 
 
-def plot(rows: Sequence[Row], path: Path) -> None:
-    """Seconds for 100 tokens against extra latency, a line a schedule, as SVG."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6, 4), layout="constrained")
-    axes = figure.subplots()
-    shown = [row for row in rows if "extra_ms" in row]
-    for name in dict.fromkeys(row["schedule"] for row in shown):
-        line = [row for row in shown if row["schedule"] == name]
-        x = [row["extra_ms"] for row in line]
-        axes.plot(x, [row["seconds_per_100_tokens"] for row in line], marker="o", label=name)
-    axes.set_xlabel("extra latency, ms")
-    axes.set_ylabel("seconds for 100 tokens")
-    axes.legend()
-    figure.savefig(path, metadata={"Date": None})
-
-
 def _numbers(text: str) -> list[float]:
     return [float(part) for part in text.replace("/", ",").split(",")]
 
@@ -193,30 +171,31 @@ def _numbers(text: str) -> list[float]:
 _REPLAY_NOTES = """Seconds for 100 tokens by extra latency, and their ratio to those of the better
 static side."""
 _NOTES = """Ratios of a schedule's time to that of the better static side; with the worst where it
-is: decode delays, round trip and acceptances, of device and cloud. The pipeline of 15
-tokens at 500 ms extra latency, 250/25 ms decode:
+is: decode delays, round trip and acceptances, of device and cloud."""
 
-![pipeline](figures/pipeline.svg)"""
+
+def parser() -> argparse.ArgumentParser:
+    """The options of `run`."""
+    made = argparse.ArgumentParser(description=__doc__)
+    made.add_argument("--acceptances", type=Path, help="a file saved before; default: record")
+    made.add_argument("--save", type=Path, help="where to save what was recorded")
+    workload.add_model(made)
+    made.add_argument("--temperature", type=float, default=1.0)
+    made.add_argument("--answers", type=int, default=5, help="answers recorded")
+    made.add_argument("--tokens", type=int, default=100)
+    made.add_argument("--sequences", type=int, default=50)
+    made.add_argument("--extra-ms", type=_numbers, default=list(map(float, EXTRA_MS)))
+    made.add_argument("--decode-ms", type=_numbers, default=[1e3 * DEVICE_S, 1e3 * CLOUD_S])
+    made.add_argument("--grid", choices=list(_SHARES), default="small")
+    return made
 
 
 def main() -> None:
     """Simulate, write the results, and print one JSON object last."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--acceptances", type=Path, help="a file saved before; default: record")
-    parser.add_argument("--save", type=Path, help="where to save what was recorded")
-    workload.add_model(parser)
-    parser.add_argument("--temperature", type=float, default=1.0)
-    parser.add_argument("--answers", type=int, default=5, help="answers recorded")
-    parser.add_argument("--tokens", type=int, default=100)
-    parser.add_argument("--sequences", type=int, default=50)
-    parser.add_argument("--extra-ms", type=_numbers, default=list(map(float, EXTRA_MS)))
-    parser.add_argument("--decode-ms", type=_numbers, default=[1e3 * DEVICE_S, 1e3 * CLOUD_S])
-    parser.add_argument("--grid", choices=list(_SHARES), default="small")
-    options = parser.parse_args()
+    options = parser().parse_args()
     rows = run(options)
     replayed = [row for row in rows if "extra_ms" in row]
     cells = [row for row in rows if "extra_ms" not in row]
-    plot(replayed, report.figure("scheduling"))
     lines = table(replayed)
     for row in (*lines, *cells):
         print(row)

@@ -210,15 +210,19 @@ def ratios(measured: Sequence[Row]) -> dict[str, float]:
     return {name: round(value, 3) for name, value in found.items()}
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options that `run` reads."""
-    parser.add_argument("--rtt-ms", default="0,100,200,300")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--documents", type=int, default=2, help="a side")
-    parser.add_argument("--mbit-s", type=float, default=math.inf, help="of the link, each way")
-    workload.add_model(parser)
-    parser.add_argument("--dtype", default="float32")
-    workload.add_options(parser, prompts=8)
+def parser() -> argparse.ArgumentParser:
+    """The options of `run`."""
+    made = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    made.add_argument("--rtt-ms", default="0,100,200,300")
+    made.add_argument("--rounds", type=int, default=5)
+    made.add_argument("--documents", type=int, default=2, help="a side")
+    made.add_argument("--mbit-s", type=float, default=math.inf, help="of the link, each way")
+    workload.add_model(made)
+    made.add_argument("--dtype", default="float32")
+    workload.add_options(made, prompts=8)
+    return made
 
 
 _NOTES = """Milliseconds to the first token, the mean of the prompts' medians, with documents' KV on
@@ -229,11 +233,7 @@ are slower together than alone."""
 
 def main() -> None:
     """Measure, write the results, and print one JSON object last."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add_options(parser)
-    options = parser.parse_args()
+    options = parser().parse_args()
     measured = run(options)
     columns = [key for key in measured[0] if key != "answers"]
     found = ratios(measured)

@@ -32,7 +32,8 @@ _STYLE: dict[Any, Any] = {
 _HEAD = """# Results
 
 What the experiments of this folder gave when they were last run. Each section is rewritten by its
-own command; `make bench` runs small versions of all of them. LOG.md keeps what is worth keeping.
+own command, and names the model it depends on. `make figures` writes the paper's Figures 5 to 9,
+`make bench` quick versions of most experiments. LOG.md keeps what is worth keeping.
 """
 Row = Mapping[str, Any]
 
