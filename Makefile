@@ -90,8 +90,8 @@ bench: $(VENV)/test.stamp
 	$(BIN)/python -m bench.large_folder --seconds 10
 	$(BIN)/python -m bench.documents --chunks 500,2000 --searches 30 --added 10 --pages 20 --answers 4 --tokens 32
 
-# The paper's Figures 5 to 9 with the built-in model, for bench/RESULTS.md: about 85 minutes of two cores
-# that have nothing else to do.
+# The paper's Figures 5 to 9 with the built-in model, for bench/RESULTS.md: in at most 90 minutes of two
+# cores that have nothing else to do.
 figures: $(VENV)/test.stamp
 	$(BIN)/python -m bench.figures
 

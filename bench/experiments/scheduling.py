@@ -3,7 +3,8 @@
 The experiment of DRAGON, arXiv 2504.11197, section 7.4, on a virtual clock: acceptances of the
 model are replayed under each schedule of Algorithm 1, with extra latency, jitter of a fifth and
 period 20 pi s. Both estimating schedules are compared with the better static side over a grid of
-acceptances, decode delays and round trips. `coupled` and `oneway` run on the same distributions.
+acceptances, decode delays and round trips. `tokenwise`, `coupled` and `oneway` run on the same
+distributions.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ EXTRA_MS = (0, 100, 200, 300, 400, 500)
 _STATIC = (Schedule.DEVICE, Schedule.CLOUD)
 _ESTIMATING = (Schedule.GREEDY, Schedule.PAPER)
 SHARED_NOISE: dict[str, Callable[[World, Accepted], Run]] = {
+    "tokenwise": simulation.tokenwise,
     "coupled, no catch-up": simulation.coupled,
     "coupled": partial(simulation.coupled, catch_up=True),
     "oneway": partial(simulation.oneway, catch_up=True),

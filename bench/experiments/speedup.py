@@ -13,7 +13,6 @@ import itertools
 import json
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +44,7 @@ def run(options: argparse.Namespace) -> list[Row]:
             for _ in range(options.tokens)
         ]
         world = World(device_ms / 1e3, options.cloud_ms / 1e3, options.rtt_ms / 1e3)
-        each = simulation.speculative(replace(world, windows=(1, 1)), drawn, Schedule.DEVICE)
+        each = simulation.tokenwise(world, drawn)
         ahead = simulation.speculative(world, drawn, Schedule.DEVICE)
         theorem = theorem_2(world.device_s, world.cloud_s, world.rtt_s, accept_cloud)
         simulated = each.seconds / ahead.seconds

@@ -46,8 +46,7 @@ def simulated_ms(mode: str, stats: Mapping[str, float], verdicts: str) -> float 
         case "exchange":
             run = simulation.coupled(World(**world, windows=(1, 1)), accepted)
         case "tokenwise":
-            one = World(**world, windows=(1, 1))
-            run = simulation.speculative(one, accepted, Schedule.DEVICE)
+            run = simulation.tokenwise(World(**world), accepted)
         case "speculative":
             schedule = Schedule(choice or Schedule.GREEDY)
             run = simulation.speculative(World(**world), accepted, schedule)

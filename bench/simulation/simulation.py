@@ -11,7 +11,7 @@ import heapq
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from bench.simulation.timeline import Aggregation, Run, Span, SpanKind
@@ -84,6 +84,11 @@ def sequencewise(world: World, tokens: int) -> float:
     )
 
 
+def tokenwise(world: World, accepted: Accepted) -> Run:
+    """Nothing is speculated: a round trip a token, whatever is accepted."""
+    return speculative(replace(world, windows=(1, 1)), accepted, Schedule.DEVICE)
+
+
 def coupled(world: World, accepted: Accepted, *, catch_up: bool = False) -> Run:
     """Both sides compute each target; with a window of 1 nothing is speculated ("exchange")."""
     sessions = _sessions(world, accepted, Coupled, catch_up=catch_up)
@@ -97,7 +102,7 @@ def oneway(world: World, accepted: Accepted, *, catch_up: bool = False) -> Run:
 
 
 def speculative(world: World, accepted: Accepted, schedule: Schedule, seed: int = 0) -> Run:
-    """Algorithm 1; with the device aggregating and a window of 1 it is tokenwise."""
+    """Algorithm 1."""
     scheduler = Scheduler(schedule, seed)
     hits = [1, 1]  # acceptances are the means so far, begun with one success in two trials
 

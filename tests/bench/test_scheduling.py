@@ -55,7 +55,7 @@ def test_greedy_does_not_lose_to_the_better_static_side(
 def test_replay_has_a_row_a_schedule() -> None:
     found = Acceptances(drawn(0.6, 0.5, 2), drawn(0.8, 0.8, 2))
     rows = scheduling.replay(found, [0.0, 500.0], (0.25, 0.025))
-    assert len(rows) == 2 * (len(Schedule) + 3)
+    assert len(rows) == 2 * (len(Schedule) + 4)
     for extra in (0.0, 500.0):
         ratios = {
             r["schedule"]: r["ratio_to_better_static"] for r in rows if r["extra_ms"] == extra

@@ -89,9 +89,8 @@ def test_coupled_takes_as_long_as_sampling(world: World, catch_up: bool, seed: i
 def test_tokenwise_takes_as_long_as_sampling(world: World) -> None:
     sampling = Sampling(1.0, 1.0, 5)
     seconds, text = played(world, Tokenwise, False, sampling)
-    one = World(world.device_s, world.cloud_s, world.rtt_s, windows=(1, 1))
     drafts = accepted(text, sampling)
-    assert simulation.speculative(one, drafts, Schedule.DEVICE).seconds == pytest.approx(seconds)
+    assert simulation.tokenwise(world, drafts).seconds == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize("world", WORLDS)
