@@ -1,40 +1,34 @@
 """`WS /ws/chat`: the browser asks, stops and reads several answers over one socket.
 
-The device writes them whether or not a page reads them.
+First the frames, which a page may send or gets, then what serves them. The device writes answers
+whether or not a page reads them.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import orjson
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
-from pydantic import ValidationError
+from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 from starlette.websockets import WebSocketState
 
 from app.api.errors import validation_problem
+from app.api.openai.field_types import Str, Strict
 from app.api.page.conversations import summary, view
-from app.api.page.frames import (
-    INCOMING,
-    Again,
-    Continue,
-    Frame,
-    Incoming,
-    Say,
-    Stop,
-    Watch,
-    failure,
-    frames,
-)
-from app.api.page.parameters import branch_request
+from app.api.page.markdown import Block, MarkdownStream
+from app.api.page.parameters import Params, branch_request
 from app.container import AppState, State
+from app.conversations import record
 from app.conversations.background_run import BackgroundRun
-from app.generation.events import GenerationRequest
+from app.documents.uploads import MAX_COLLECTION_CHARACTERS
+from app.generation.events import Event, GenerationRequest, PeerChanged, SourcesFound
 from app.peer_link.status import PeerStatus
-from app.problems import reported
+from app.problems import Problem, reported
 from app.settings import Cloud
 from app.storage.tables import Conversation, MessageState, StoredMessage
 from dragon.errors import DragonError, InvalidRequestError, OverloadedError
@@ -43,6 +37,132 @@ from dragon.localizable import localizable, with_localizable
 router = APIRouter()
 _MAX_RUNS = 32
 _STATUS_SECONDS = 0.5
+
+Frame = dict[str, Any]
+Id = Annotated[str, Field(min_length=1, max_length=64)]
+
+
+class Say(Strict):
+    """Ask in a conversation, a new one if none is named, after an earlier answer or at the top.
+
+    A new conversation may belong to a project. The reply is a frame `began` with this `id`; those
+    about the answer carry the answer's own id.
+    """
+
+    type: Literal["say"]
+    id: Id
+    conversation: Id | None = None
+    parent: Id | None = None
+    project: Annotated[str, Field(min_length=1, max_length=MAX_COLLECTION_CHARACTERS)] | None = None
+    text: Annotated[Str, StringConstraints(min_length=1, pattern=r"\S")]
+    params: Params = Params()
+
+
+class Again(Strict):
+    """Another answer to the question `message`; the reply is that to `say`.
+
+    With `other` it is written on the device, from passages that no answer to it has quoted yet.
+    """
+
+    type: Literal["again"]
+    id: Id
+    message: Id
+    other: bool = False
+    params: Params = Params()
+
+
+class Continue(Strict):
+    """Continue an answer that has ended; the reply is that to `say`."""
+
+    type: Literal["continue"]
+    id: Id
+    message: Id
+    params: Params = Params()
+
+
+class Watch(Strict):
+    """Read an answer from its beginning; one that has ended comes in a frame `message`."""
+
+    type: Literal["watch"]
+    id: Id
+
+
+class Stop(Strict):
+    """End an answer; what is written stays."""
+
+    type: Literal["stop"]
+    id: Id
+
+
+Incoming = Say | Again | Continue | Watch | Stop
+INCOMING: TypeAdapter[Incoming] = TypeAdapter(Annotated[Incoming, Field(discriminator="type")])
+
+
+def failure(answer_id: str | None, problem: Problem) -> Frame:
+    """What went wrong with an answer, or with a frame of the page."""
+    return {"type": "error", "id": answer_id, **problem.shown()}
+
+
+async def frames(run: BackgroundRun) -> AsyncGenerator[Frame, None]:
+    """The frames of a background run from its beginning to its end."""
+    view = _View(run)
+    async with aclosing(run.follow()) as batches:
+        async for events in batches:
+            for frame in list(view.render(events)):
+                yield frame
+
+
+class _View:
+    """A background run as one reader sees it: its events, and its text as blocks of HTML."""
+
+    def __init__(self, run: BackgroundRun) -> None:
+        self._run = run
+        self._markdown = MarkdownStream()
+        self._blocks = 0
+        self._shown = ""
+
+    def render(self, events: Sequence[Event]) -> Iterator[Frame]:
+        """The frames for what is new since the last call."""
+        run, written = self._run, self._run.written
+        for event in events:
+            if isinstance(event, SourcesFound):
+                yield {"type": "sources", "id": run.id, **record.sources(event)}
+            elif isinstance(event, PeerChanged):
+                yield {"type": "peer", "id": run.id, **with_localizable(asdict(event))}
+        seams = [(at, joint) for at, joint, _ in written.seams]
+        self._markdown.grow(written.text, seams, written.phrases)
+        for part in self._markdown.finish() if run.over else self._markdown.take():
+            yield self._block(part, open_=False)
+            self._blocks += 1
+        if run.over:
+            yield from self._end()
+        elif (last := self._markdown.open()) is not None and last.text != self._shown:
+            self._shown = last.text
+            yield self._block(last, open_=True)
+
+    def _end(self) -> Iterator[Frame]:
+        ending = self._run.written.ending
+        if ending is not None:
+            kind = "error" if ending.problem else "done"
+            written = self._run.written
+            yield {"type": kind, "id": self._run.id, **written.end(), "phrases": written.phrases}
+
+    def _block(self, part: Block, *, open_: bool) -> Frame:
+        """A block; an open one is sent again as it grows.
+
+        `start` is the character offset of its Markdown `text` in the answer; `tail` is the end of
+        it that is not in `html` yet. `tokens` counts those so far, in `ms` since the first.
+        """
+        answer = self._run.written.answer
+        return {
+            "type": "block",
+            "id": self._run.id,
+            "index": self._blocks,
+            "open": open_,
+            **asdict(part),
+            "tokens": 0 if answer is None else len(answer.tokens),
+            "ms": self._run.milliseconds,
+        }
 
 
 @router.websocket("/ws/chat")

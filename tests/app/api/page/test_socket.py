@@ -1,6 +1,6 @@
 """`/ws/chat` on a real port, as the page uses it.
 
-Covers `app.api.page.frames` and `app.api.page.parameters`.
+Covers `app.api.page.socket` and `app.api.page.parameters`.
 """
 
 from __future__ import annotations
