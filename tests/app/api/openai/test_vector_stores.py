@@ -1,6 +1,6 @@
 """Vector stores by the stock client, over real documents.
 
-Covers `app.api.openai.paging` and `app.api.openai.vector_store_shapes`.
+Covers `app.api.openai.paging` and `app.api.openai.vector_stores`.
 """
 
 from __future__ import annotations
