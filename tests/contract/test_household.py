@@ -18,7 +18,7 @@ from mcp_types import Implementation
 from websockets.exceptions import ConnectionClosedError
 from websockets.sync.client import connect
 
-from app.api.page.frames import INCOMING
+from app.api.page.socket import INCOMING
 from app.api_keys import Documents, May, api_keys
 from app.main import create_app
 from app.settings import Settings

@@ -18,8 +18,8 @@ import httpx
 import pytest
 from websockets.sync.client import ClientConnection, connect
 
-from app.api.page.frames import frames
 from app.api.page.parameters import Params, branch_request
+from app.api.page.socket import frames
 from app.container import AppState
 from app.generation.events import GenerationRequest
 from app.storage.database import DATABASE, database_url, migrate
