@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.generation.lateness import Failure, Lateness, Seen
+from app.generation.joint_run import Failure, Lateness, Seen
 from dragon.inference.estimates import DecodeDelay, LinkMeter, Pace
 
 BEGUN = Seen(
