@@ -27,8 +27,7 @@ from ray.serve.handle import DeploymentHandle
 
 from dragon.retrieval.embedder import TextEmbedder
 from peer.corpus import shard
-from peer.corpus.far import Ask, FarCorpus, ShardError
-from peer.corpus.store import shard_name
+from peer.corpus.store import Ask, FarCorpus, ShardError, shard_name
 from peer.corpus.versions import Versions
 from peer.main import PeerState, create_app, drain
 from peer.settings import PeerSettings

@@ -19,9 +19,8 @@ from dragon.retrieval.prompt_rows import NOTHING_FOUND, Answers
 from dragon.retrieval.relevance import BARE_RELEVANCE
 from harness.models import SMALL_MODEL
 from peer.corpus.builder import Sharding, build
-from peer.corpus.far import FarCorpus, ShardError
 from peer.corpus.shard import Shard
-from peer.corpus.store import Corpus, shard_name
+from peer.corpus.store import Corpus, FarCorpus, ShardError, shard_name
 from peer.corpus.versions import Versions
 from peer.retrieval import Retriever
 from tests import tiny

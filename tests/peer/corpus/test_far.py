@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from dragon.errors import ConfigurationError
-from peer.corpus import far
+from peer.corpus import store
 from peer.corpus.builder import Sharding, build
-from peer.corpus.far import FarCorpus, ShardError
 from peer.corpus.shard import Shard
-from peer.corpus.store import Corpus, shard_name, shard_of
+from peer.corpus.store import Corpus, FarCorpus, ShardError, shard_name, shard_of
 from tests.peer.corpus.sources import StandIn
 
 SHARDS = 3
@@ -43,7 +42,7 @@ class Elsewhere:
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(far, "_AGAIN_S", 0.2)
+    monkeypatch.setattr(store, "_AGAIN_S", 0.2)
 
 
 @pytest.fixture
