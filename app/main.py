@@ -17,8 +17,7 @@ from starlette.routing import Route
 from app.api import errors, health
 from app.api.anthropic import messages
 from app.api.mcp.endpoint import McpEndpoint
-from app.api.ollama import generation as ollama_generation
-from app.api.ollama import models as ollama_models
+from app.api.ollama import routes as ollama
 from app.api.openai import (
     completions,
     embeddings,
@@ -30,7 +29,7 @@ from app.api.openai import (
     vector_stores,
 )
 from app.api.openai.spellings import HEADER
-from app.api.page import conversations, documents, folders, ledger, model_choice, pages, socket
+from app.api.page import conversations, documents, ledger, model_choice, pages, socket
 from app.api.responses import routes as responses
 from app.api_keys import api_keys
 from app.auth import Authenticator, api_key
@@ -78,11 +77,9 @@ _ROUTERS = (
     search,
     responses,
     messages,
-    ollama_models,
-    ollama_generation,
+    ollama,
     conversations,
     documents,
-    folders,
     health,
     ledger,
     model_choice,

@@ -1,4 +1,7 @@
-"""`/api/documents`: viewing one; deleting several, and redacting what answers keep of them."""
+"""`/api/documents`: viewing one; deleting several, and redacting what answers keep of them.
+
+`/api/folders`: the folders whose files are documents, with the state of each file.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,9 @@ import re
 from base64 import b64encode
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import asdict
+from enum import Enum
+from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -15,15 +21,21 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.api.openai.openapi import failures
 from app.api.page.markdown import render
 from app.container import AppState, State
+from app.documents.folders.folders import FileState, Folder
 from app.documents.page_picture import drawn
 from app.documents.readers.common import PAGE_BREAK
 from app.documents.readers.sniff import FileKind
 from app.documents.redaction import QuotedIn, Redaction
 from app.documents.store import MAX_WINDOW
-from dragon.errors import NotFoundError, NotYoursError
-from dragon.localizable import localizable
+from app.documents.uploads import MAX_COLLECTION_CHARACTERS
+from app.owners import acting, acting_as
+from app.paths import short
+from dragon.errors import InvalidRequestError, NotFoundError, NotYoursError
+from dragon.localizable import localizable, with_localizable
 
-router = APIRouter(prefix="/api/documents", tags=["documents"])
+router = APIRouter(prefix="/api")
+_DOCUMENTS: list[str | Enum] = ["documents"]
+_FOLDERS: list[str | Enum] = ["folders"]
 
 _NO_PAGE = localizable("file.page", "This page cannot be shown.")
 # Surround the passage: private-use characters, which are removed from the text.
@@ -33,6 +45,8 @@ _NO_MARKS = str.maketrans(dict.fromkeys((BEGIN, END), "\ufffd"))
 _MARKUP = re.compile(r"[ \t]*(?:(?:#{1,6}|[-*+>|]|\d+[.)])[ \t]+)*")
 _ROW_END = re.compile(r"[ \t]*\|?\s*\Z")
 _FAR = 2_000
+_MOST_FILES = 1000
+_LONGEST_PATH = 4096  # Linux's limit; escaped in a URL it still fits in a request's header
 
 Place = Annotated[int, Query(ge=0)]
 Ids = Annotated[list[Annotated[str, Field(max_length=64)]], Field(min_length=1, max_length=1000)]
@@ -52,7 +66,7 @@ class Deletion(Some):
     redact: bool = False
 
 
-@router.get("/{document}/view", responses=failures(404))
+@router.get("/documents/{document}/view", tags=_DOCUMENTS, responses=failures(404))
 async def view(
     document: str, state: State, start: Place, end: Place, mark: Place = 0, until: Place = 0
 ) -> dict[str, Any]:
@@ -82,7 +96,7 @@ async def view(
     }
 
 
-@router.get("/{document}/page", responses=failures(404))
+@router.get("/documents/{document}/page", tags=_DOCUMENTS, responses=failures(404))
 async def page(
     document: str,
     state: State,
@@ -108,7 +122,7 @@ async def page(
     return {"picture": b64encode(drawing.png).decode(), "mark": drawing.mark}
 
 
-@router.post("/quoted")
+@router.post("/documents/quoted", tags=_DOCUMENTS)
 async def quoted(some: Some, state: State) -> dict[str, int]:
     """How many messages, and in how many conversations, contain words of the documents."""
     found = QuotedIn()
@@ -117,7 +131,7 @@ async def quoted(some: Some, state: State) -> dict[str, int]:
     return {"messages": len(found.messages), "conversations": len(found.conversations)}
 
 
-@router.post("/delete")
+@router.post("/documents/delete", tags=_DOCUMENTS)
 async def delete_documents(deletion: Deletion, state: State) -> dict[str, Any]:
     """Delete documents; if redacted, answers being written from one end."""
     deleted = []
@@ -160,3 +174,72 @@ def rendered(text: str, start: int = 0, end: int = 0) -> str:
         stop = last.start() if last else end
         text = f"{text[:first]}{BEGIN}{text[first:stop]}{END}{text[stop:]}"
     return "".join(block.html for block in render(text))
+
+
+class NewFolder(BaseModel):
+    """A folder on the device's machine; its collection has its name unless set otherwise.
+
+    Its documents belong to `key`, one with documents of its own, or else to the device.
+    """
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    path: Annotated[str, Field(min_length=1, max_length=_LONGEST_PATH)]
+    collection: Annotated[str, Field(max_length=MAX_COLLECTION_CHARACTERS)] | None = None
+    key: str | None = None
+
+
+@router.get("/folders", tags=_FOLDERS)
+async def list_folders(state: State) -> dict[str, Any]:
+    """Every folder, with how many of its files are in each state."""
+    return {"data": [_view(folder) for folder in await state.documents.folders.list()]}
+
+
+@router.post("/folders", tags=_FOLDERS)
+async def add_folder(folder: NewFolder, state: State) -> dict[str, Any]:
+    """Follow a folder; if it is already followed, retry the files that could not be read."""
+    folders = state.documents.folders
+    with acting_as(acting() if folder.key is None else _owner(folder.key, state)):
+        identity = await folders.add(Path(folder.path), folder.collection)
+        return _view(await folders.get(identity))
+
+
+def _owner(name: str, state: AppState) -> str:
+    """The owner for a key with documents of its own. Raises `InvalidRequestError`."""
+    if name not in state.auth.owners():
+        raise InvalidRequestError(f"There is no key {name} with documents of its own.", param="key")
+    return name
+
+
+@router.get("/folders/{folder}", tags=_FOLDERS, responses=failures(404))
+async def get_folder(folder: str, state: State) -> dict[str, Any]:
+    """One folder."""
+    return _view(await state.documents.folders.get(folder))
+
+
+@router.get("/folders/{folder}/files", tags=_FOLDERS, responses=failures(404))
+async def list_files(
+    folder: str,
+    state: State,
+    only: Annotated[FileState | None, Query(alias="state")] = None,
+    after: Annotated[str, Query(max_length=_LONGEST_PATH)] = "",
+    limit: Annotated[int, Query(ge=1, le=_MOST_FILES)] = _MOST_FILES,
+) -> dict[str, Any]:
+    """Files of a folder by path, after `after`, all or those in a state."""
+    found = await state.documents.folders.files(folder, only, after, limit + 1)
+    return {
+        "data": [with_localizable(asdict(file)) for file in found[:limit]],
+        "has_more": len(found) > limit,
+    }
+
+
+@router.delete("/folders/{folder}", tags=_FOLDERS, responses=failures(404))
+async def remove_folder(folder: str, state: State) -> dict[str, Any]:
+    """Stop following a folder; its documents are deleted, its files stay as they are."""
+    await state.documents.folders.remove(folder)
+    return {"id": folder, "deleted": True}
+
+
+def _view(folder: Folder) -> dict[str, Any]:
+    """A folder, with `short`, its path as people write it: ~ for the home folder."""
+    return {**asdict(folder), "short": short(folder.path)}

@@ -1,7 +1,11 @@
-"""`POST /api/chat` and `/api/generate` in Ollama's form: replies, whole or as lines of JSON."""
+"""Ollama's API: chats and prompts, whole or as lines of JSON; its models, their embeddings.
+
+`POST /api/chat` and `/api/generate` first, then the list of models with its details.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from abc import ABC, abstractmethod
@@ -12,25 +16,38 @@ from typing import Annotated, Any, Literal
 import orjson
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
-from app.api.ollama.bodies import USUAL_TEMPERATURE, OllamaBody, OllamaChatBody, OllamaGenerateBody
+from app.api.ollama.bodies import (
+    USUAL_TEMPERATURE,
+    OllamaBody,
+    OllamaChatBody,
+    OllamaEmbedBody,
+    OllamaEmbeddingBody,
+    OllamaGenerateBody,
+    OllamaShowBody,
+)
 from app.api.openai import dragon_fields
 from app.api.openai.delivery import begun, choice_of, respond
 from app.api.openai.dragon_fields import DragonReply
 from app.api.openai.field_types import UNSENT
 from app.api.openai.logprobs import Pairing, TokenLogprob, chat_logprobs
-from app.api.openai.models import require_model
+from app.api.openai.models import UnknownModelError, require_model
 from app.api.openai.openapi import failures
 from app.api.openai.parameters import chat_requests, completion_requests, reading_of
 from app.api.openai.schemas import ChatBody
-from app.api.openai.sse import EventStream
+from app.api.openai.sse import EventStream, unless_gone
 from app.container import AppState, State
 from app.generation.events import Detailed, Event, GenerationRequest, TextDelta, TokenDetail
 from app.problems import Problem
 from dragon.inference.reading import PLAIN, AnswerReader, Reading, Said, read
 from dragon.inference.tokenizer import Tokenizer
 from dragon.inference.tools import ToolCall
+
+router = APIRouter(prefix="/api", tags=["ollama"])
+
+VERSION = "0.12.0"
+"""The version of Ollama whose API this is; programs refuse one that is too old."""
 
 
 class OllamaReply(BaseModel):
@@ -204,8 +221,6 @@ def _fixed(model: str) -> dict[str, str]:
     return {"model": model, "created_at": datetime.now(UTC).isoformat()}
 
 
-router = APIRouter(prefix="/api", tags=["ollama"])
-
 _LINES: dict[str, Any] = {
     "content": {"application/x-ndjson": {"schema": {"type": "string"}}},
     "description": "At once if `stream` is false, else a line of JSON for each piece of it.",
@@ -259,3 +274,154 @@ async def _respond(
     renderer = kind(body, request, tokenizer, reading)
     events = begun(state, [renderer.choice])
     return await respond(http, events, renderer, stream=body.stream is not False, kind=LineStream)
+
+
+class OllamaDetails(BaseModel):
+    """What kind of model it is; unknown fields are empty."""
+
+    parent_model: str = ""
+    format: str = ""
+    family: str = "dragon"
+    families: list[str] = Field(default_factory=lambda: ["dragon"])
+    parameter_size: str = ""
+    quantization_level: str = ""
+
+
+class OllamaModel(BaseModel):
+    """A model in the list. `digest` is of its name, `size` unknown."""
+
+    name: str
+    model: str
+    modified_at: str
+    size: int = 0
+    digest: str
+    details: OllamaDetails
+
+
+class OllamaModelList(BaseModel):
+    """All models."""
+
+    models: list[OllamaModel]
+
+
+class Shown(BaseModel):
+    """The details of one model."""
+
+    modified_at: str
+    details: OllamaDetails
+    model_info: dict[str, Any]
+    capabilities: list[str]
+    template: str = ""
+    parameters: str = ""
+    license: str = ""
+
+
+class Version(BaseModel):
+    """The version of the API."""
+
+    version: str
+
+
+class OllamaEmbeddings(BaseModel):
+    """The vectors of the inputs; `total_duration` in nanoseconds."""
+
+    model: str
+    embeddings: list[list[float]]
+    total_duration: int
+    load_duration: int
+    prompt_eval_count: int
+
+
+class OllamaEmbedding(BaseModel):
+    """The vector of a text."""
+
+    embedding: list[float]
+
+
+@router.get("/version")
+async def version() -> Version:
+    """The version of Ollama whose API this is."""
+    return Version(version=VERSION)
+
+
+@router.get("/tags")
+async def tags(state: State) -> OllamaModelList:
+    """The model that writes, and the one that embeds."""
+    return OllamaModelList(
+        models=[
+            OllamaModel(
+                name=name,
+                model=name,
+                modified_at=_since(state),
+                digest=hashlib.sha256(name.encode()).hexdigest(),
+                details=OllamaDetails(),
+            )
+            for name in (state.generation.model_name, state.embeddings.model_name)
+        ]
+    )
+
+
+@router.get("/ps")
+async def running(state: State) -> OllamaModelList:
+    """The models that are loaded: all of them, always."""
+    return await tags(state)
+
+
+@router.post("/embeddings", responses=failures(404))
+async def embed_prompt(http: Request, body: OllamaEmbeddingBody, state: State) -> OllamaEmbedding:
+    """Embed one text, as older programs ask."""
+    asked = OllamaEmbedBody(model=body.model, input=[body.prompt])
+    return OllamaEmbedding(embedding=(await embed(http, asked, state)).embeddings[0])
+
+
+@router.post("/show", responses=failures(404))
+async def show(body: OllamaShowBody, state: State) -> Shown:
+    """What a model can do, and its context length."""
+    generation, embeddings = state.generation, state.embeddings
+    served = {
+        generation.model_name: (generation.context_length, _writes(state)),
+        embeddings.model_name: (embeddings.context_length, ["embedding"]),
+    }
+    if body.name not in served:
+        raise UnknownModelError(body.name, generation.model_name)
+    context_length, capabilities = served[body.name]
+    info = {
+        "general.architecture": "dragon",
+        "general.basename": body.name,
+        "dragon.context_length": context_length,
+    }
+    return Shown(
+        modified_at=_since(state),
+        details=OllamaDetails(),
+        model_info=info,
+        capabilities=capabilities,
+    )
+
+
+@router.post("/embed", responses=failures(404))
+async def embed(http: Request, body: OllamaEmbedBody, state: State) -> OllamaEmbeddings:
+    """Embed one or several inputs with the model used to find documents."""
+    require_model(body.name, state.embeddings.model_name)
+    state.embeddings.require(body.dimensions)
+    began = time.monotonic_ns()
+    inputs: Sequence[str | list[int]] = body.input
+    async with state.beside.one():
+        if body.truncate is not False:
+            inputs = await state.threads.run(lambda: [*map(state.embeddings.cut, body.input)])
+        embedded = await unless_gone(http.receive, state.embeddings.embed(inputs))
+    return OllamaEmbeddings(
+        model=body.model,
+        embeddings=embedded.vectors.tolist(),
+        total_duration=time.monotonic_ns() - began,
+        load_duration=0,
+        prompt_eval_count=embedded.tokens,
+    )
+
+
+def _writes(state: AppState) -> list[str]:
+    tools = ["tools"] if state.generation.tokenizer.call_form is not None else []
+    return ["completion", *tools]
+
+
+def _since(state: AppState) -> str:
+    return datetime.fromtimestamp(state.started, UTC).isoformat()

@@ -1,6 +1,6 @@
 """Ollama's own client, against the service: chats, prompts, streams, models, embeddings.
 
-Covers `app.api.ollama.bodies` and `app.api.ollama.models`.
+Covers `app.api.ollama.bodies`.
 """
 
 from __future__ import annotations
