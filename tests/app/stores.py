@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing
+from functools import cache
 from pathlib import Path
 
 from alembic import command
@@ -27,6 +29,23 @@ NOTE = b"The spare key hangs under the third flowerpot on the balcony.\n"
 OTHER = b"The router's passcode is K7-QX41; it sits behind the bookshelf.\n"
 
 
+@cache
+def _empty_database() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        database.migrate(database.database_url(Path(folder)))
+        return (Path(folder) / database.DATABASE).read_bytes()
+
+
+def migrated(data_dir: Path) -> str:
+    """The URL of a directory's database; a new one is a copy of one that was migrated before."""
+    path, url = data_dir / database.DATABASE, database.database_url(data_dir)
+    if path.exists():
+        database.migrate(url)
+    else:
+        path.write_bytes(_empty_database())
+    return url
+
+
 @asynccontextmanager
 async def opened(
     data_dir: Path,
@@ -36,9 +55,7 @@ async def opened(
 ) -> AsyncIterator[DocumentStore]:
     """A running store; everything of it is closed at the end, as when the service stops."""
     data_dir.mkdir(parents=True, exist_ok=True)
-    url = database.database_url(data_dir)
-    await asyncio.to_thread(database.migrate, url)
-    engine = database.connect(url)
+    engine = database.connect(await asyncio.to_thread(migrated, data_dir))
     store = DocumentStore(
         data_dir,
         database.session_maker(engine),
@@ -62,7 +79,7 @@ def downgrade(data_dir: Path, revision: str) -> None:
 
 def known(data_dir: Path, identity: str, name: str) -> None:
     """Make the device know a document by name; the database is made."""
-    database.migrate(database.database_url(data_dir))
+    migrated(data_dir)
     columns = "id, filename, purpose, kind, bytes, created_at, status"
     row = (identity, name, "user_data", "text", 25, 0, Status.PROCESSED)
     with closing(sqlite3.connect(data_dir / database.DATABASE)) as connection, connection:

@@ -11,9 +11,10 @@ from app.ledger import writer
 from app.ledger.verify import verify
 from app.ledger.writer import Ledger
 from app.storage import database
-from app.storage.database import connect, database_url, migrate, session_maker
+from app.storage.database import connect, session_maker
 from harness.faults import disk
 from tests.app.conftest import wait_until
+from tests.app.stores import migrated
 
 
 async def test_what_could_not_be_written_is_written_later(
@@ -22,8 +23,7 @@ async def test_what_could_not_be_written_is_written_later(
     monkeypatch.setattr(database, "_PRAGMAS", ("journal_mode = WAL", "busy_timeout = 1"))
     for name in ("_WRITE_S", "_RETRY_S", "_PATIENCE_S"):
         monkeypatch.setattr(writer, name, 0.01)
-    migrate(database_url(tmp_path))
-    engine = connect(database_url(tmp_path))
+    engine = connect(migrated(tmp_path))
     ledger = Ledger(session_maker(engine))
     await ledger.start()
     with disk.locked(tmp_path):

@@ -48,9 +48,7 @@ def chunk(identity: str = "file-1", body: str = "text") -> Chunk:
 
 @asynccontextmanager
 async def opened(directory: Path) -> AsyncIterator[async_sessionmaker[AsyncSession]]:
-    url = database_url(directory)
-    migrate(url)
-    engine = connect(url)
+    engine = connect(stores.migrated(directory))
     yield session_maker(engine)
     await engine.dispose()
 

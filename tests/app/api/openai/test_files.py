@@ -5,7 +5,6 @@ Covers `app.api.openai.search`.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import tracemalloc
 from collections.abc import AsyncIterator, Iterator
@@ -27,6 +26,7 @@ from dragon.inference.tokenizer import Tokenizer
 from harness.empty_store import EmptyStore
 from harness.pdf import pdf
 from tests.app.conftest import serving
+from tests.app.stores import migrated
 from tests.samples import embedder, judge, prose
 
 NOTE = b"The spare key hangs under the third flowerpot on the balcony.\n"
@@ -37,9 +37,7 @@ OTHER = b"The router's passcode is K7-QX41; it sits behind the bookshelf.\n"
 def address(tmp_path: Path, tokenizer: Tokenizer) -> Iterator[str]:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        url = database.database_url(tmp_path)
-        await asyncio.to_thread(database.migrate, url)
-        engine = database.connect(url)
+        engine = database.connect(migrated(tmp_path))
         sessions = database.session_maker(engine)
         store = DocumentStore(tmp_path, sessions, embedder(), EmptyStore(), judge())
         await store.start()

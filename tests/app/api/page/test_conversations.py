@@ -22,11 +22,11 @@ from app.api.page.parameters import Params, branch_request
 from app.api.page.socket import frames
 from app.container import AppState
 from app.generation.events import GenerationRequest
-from app.storage.database import DATABASE, database_url, migrate
+from app.storage.database import DATABASE
 from app.storage.tables import MessageState
 from dragon.errors import OverloadedError
 from tests.app.conftest import KEY, wait_until
-from tests.app.stores import known, traces
+from tests.app.stores import known, migrated, traces
 from tests.fakes import SOURCE, FakeGeneration
 
 HEADERS = {"Authorization": f"Bearer {KEY}"}
@@ -362,7 +362,7 @@ def test_an_answer_that_cannot_begin_is_not_left_as_being_written(
 
 
 async def test_a_start_ends_what_a_kill_cut_off(state: AppState, tmp_path: Path) -> None:
-    migrate(database_url(tmp_path))
+    migrated(tmp_path)
     _, _, answer = await state.conversations.ask(None, None, "Where?", private=False)
     await state.conversations.save(answer.id, MessageState.WRITING, "Under the", {}, [])
     await state.conversations.start()
@@ -374,7 +374,7 @@ async def test_a_stop_at_once_ends_the_answer(
     state: AppState, generation: FakeGeneration, tmp_path: Path
 ) -> None:
     """Before it has taken its first step: who reads hears of the end, and it is stored."""
-    migrate(database_url(tmp_path))
+    migrated(tmp_path)
     store = state.conversations
     _, _, answer = await store.ask(None, None, "Where?", private=False)
 
@@ -394,7 +394,7 @@ async def test_a_stop_at_once_ends_the_answer(
 async def test_a_stop_while_the_end_is_stored_changes_nothing(
     state: AppState, generation: FakeGeneration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    migrate(database_url(tmp_path))
+    migrated(tmp_path)
     store, save, saving = state.conversations, state.conversations.save, asyncio.Event()
     _, _, answer = await store.ask(None, None, "Where?", private=False)
     path = await store.path(answer.id)
@@ -423,7 +423,6 @@ async def test_an_answer_of_an_earlier_release_is_shown(
     client: httpx.AsyncClient, state: AppState, tmp_path: Path
 ) -> None:
     """A row as it has always been stored, in every part that the page reads."""
-    migrate(database_url(tmp_path))
     known(tmp_path, SOURCE.id, SOURCE.title)
     source = {
         "side": "private", "id": SOURCE.id, "title": "note.txt", "text": "Under the mat.",

@@ -16,10 +16,10 @@ import pytest
 
 from app.generation.events import Details
 from app.settings import Settings
-from app.storage.database import DATABASE, database_url, migrate
+from app.storage.database import DATABASE
 from dragon.errors import OverloadedError
 from tests.app.conftest import KEY, wait_until
-from tests.app.stores import known
+from tests.app.stores import known, migrated
 from tests.fakes import SOURCE, FakeGeneration
 
 MODEL = "dragon-7m"
@@ -30,7 +30,7 @@ SEARCH: list[Any] = [{"type": "file_search", "vector_store_ids": []}]
 
 @pytest.fixture
 def client(settings: Settings, address: str) -> Iterator[openai.OpenAI]:
-    migrate(database_url(settings.data_dir))
+    migrated(settings.data_dir)
     url = f"http://{address}/v1"
     with openai.OpenAI(base_url=url, api_key=KEY, max_retries=0) as client:
         yield client

@@ -10,7 +10,6 @@ import pytest
 from pydantic import BaseModel
 
 from app.settings import Settings
-from app.storage.database import database_url, migrate
 from tests.app.api.openai.test_tools import ARGUMENTS, MODEL, PARAMETERS, calls, stock
 from tests.app.stores import known
 from tests.fakes import SOURCE, FakeGeneration
@@ -27,7 +26,6 @@ SEARCH: dict[str, Any] = {"type": "file_search", "vector_store_ids": []}
 
 @pytest.fixture(autouse=True)
 def tables(settings: Settings) -> None:
-    migrate(database_url(settings.data_dir))
     known(settings.data_dir, SOURCE.id, SOURCE.title)
 
 
