@@ -34,9 +34,16 @@ WAIT_S = 60
 ROWS = [Row((5, 6, 7, 8), 1.0), Row((9, 10), 0.0)]
 
 
-@pytest.fixture(scope="module", params=tiny.ARCHITECTURES)
+OF_EVERY_ARCHITECTURE = pytest.mark.parametrize(
+    "path", tiny.ARCHITECTURES, indirect=True, scope="module"
+)
+
+
+@pytest.fixture(scope="module")
 def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny.save(tmp_path_factory.mktemp(request.param), request.param)
+    """A model; of one architecture for what is the engine's alone to decide."""
+    architecture = getattr(request, "param", tiny.ARCHITECTURES[0])
+    return tiny.save(tmp_path_factory.mktemp(architecture), architecture)
 
 
 @pytest.fixture
@@ -79,6 +86,7 @@ def assert_alike(one: WireDistribution, other: WireDistribution) -> None:
         assert abs(weights.get(token, 0) - others.get(token, 0)) <= 2
 
 
+@OF_EVERY_ARCHITECTURE
 def test_a_side_is_the_weighted_mixture_of_its_rows(engine: Engine, path: Path) -> None:
     decoder = opened(engine, ROWS, [20, 21])
     (first,) = run(engine, decoder, Work(0, (), 1, 0)).sides or []
@@ -90,6 +98,7 @@ def test_a_side_is_the_weighted_mixture_of_its_rows(engine: Engine, path: Path) 
     assert first.log_h == expected_log_h
 
 
+@OF_EVERY_ARCHITECTURE
 def test_generations_in_one_batch_equal_each_alone(path: Path) -> None:
     model = LanguageModel.load(path, tiny.VOCABULARY)
     decoders = [
@@ -129,6 +138,7 @@ def test_an_answer_that_fails_takes_no_other_along(
     assert len(written.sides or []) == 1
 
 
+@OF_EVERY_ARCHITECTURE
 def test_several_outputs_equal_single_steps(engine: Engine) -> None:
     decoder = opened(engine, ROWS, [20])
     many = run(engine, decoder, Work(0, (30, 31, 32), 4, 0)).sides or []
@@ -137,6 +147,7 @@ def test_several_outputs_equal_single_steps(engine: Engine) -> None:
     assert again == many[0]
 
 
+@OF_EVERY_ARCHITECTURE
 def test_a_document_alone_or_cached_is_the_same_bit_for_bit(path: Path) -> None:
     model = LanguageModel.load(path, tiny.VOCABULARY)
     sides = []
@@ -172,6 +183,7 @@ def test_closing_frees_slots_and_abandons_the_step(engine: Engine) -> None:
     assert engine.free_slots == free
 
 
+@OF_EVERY_ARCHITECTURE
 def test_a_stale_step_is_abandoned_between_layers(engine: Engine) -> None:
     decoder = opened(engine, ROWS, [20])
     reached: list[int] = []
