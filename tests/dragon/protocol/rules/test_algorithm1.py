@@ -44,7 +44,8 @@ def fits(drawn: np.ndarray, ids: np.ndarray, weights: np.ndarray) -> bool:
     return bool(stats.chisquare(counts, expected).pvalue > FALSE_ALARM / (3 * PAIRS))
 
 
-def test_drafts_and_targets_have_the_distributions_they_should() -> None:
+def test_drafts_and_targets_are_distributed_as_the_paper_says() -> None:
+    """DRAGON, arXiv 2504.11197; how often the device's are kept: Eq. 5, with gamma 1/2."""
     chance = np.random.default_rng(20)
     for _ in range(PAIRS):
         device, cloud = side(chance), side(chance)
@@ -52,20 +53,12 @@ def test_drafts_and_targets_have_the_distributions_they_should() -> None:
         assert fits(drawn[:, 0], device.wire.ids, device.wire.weights)
         assert fits(drawn[:, 1], cloud.wire.ids, cloud.wire.weights)
         assert fits(drawn[:, 2], *mixture(device, cloud))
-
-
-def test_drafts_are_kept_as_often_as_the_paper_says() -> None:
-    """DRAGON, arXiv 2504.11197, Eq. 5, with gamma 1/2, for the device's drafts."""
-    chance = np.random.default_rng(21)
-    for _ in range(PAIRS):
-        device, cloud = side(chance), side(chance)
         p, q = np.zeros(12), np.zeros(12)
         p[device.wire.ids] = device.wire.weights / device.wire.total
         q[cloud.wire.ids] = cloud.wire.weights / cloud.wire.total
         eta = device_weight(device.log_h, cloud.log_h) / ETA_ONE
         delta = 1.0 - np.minimum(p, q).sum()
         expected = 0.5 * (1.0 - (1.0 - eta) * delta) + 0.5 * (p * (eta * p + (1 - eta) * q)).sum()
-        drawn = np.array([draw(device, cloud, position) for position in range(DRAWS)])
         kept = int((drawn[:, 0] == drawn[:, 2]).sum())
         assert stats.binomtest(kept, DRAWS, expected).pvalue > FALSE_ALARM / PAIRS
 

@@ -46,7 +46,7 @@ def world(
     return World(random.Random(seed), sampling, LIMITS, rule=rule, catch_up=catch_up, window=window)
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(
     st.integers(0, 1 << 32),
     st.sampled_from([0.5, 1.0]),

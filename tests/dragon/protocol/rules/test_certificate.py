@@ -43,7 +43,7 @@ def certain(device: Side, log_h: int, token: int, sampling: Sampling, position: 
     )
 
 
-@settings(max_examples=1000)
+@settings(max_examples=500)
 @given(
     st.integers(0, 1 << 32),
     st.sampled_from([0.0, 0.05, 0.3, 0.7, 1.0]),

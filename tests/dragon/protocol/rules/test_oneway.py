@@ -46,7 +46,7 @@ def decode(of: Session, *sides: Side) -> list[object]:
     return list(of.take_outbox())
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(
     st.integers(0, 1 << 32),
     st.sampled_from([0.0, 0.1, 0.7, 1.0]),

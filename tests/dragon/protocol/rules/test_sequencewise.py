@@ -108,7 +108,7 @@ limits_with_any_horizon = st.builds(
 # Against the reference.
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.integers(0, 1 << 32), samplings, limits_with_any_horizon, likenesses)
 def test_any_interleaving_gives_the_answer_of_the_reference(
     seed: int, sampling: Sampling, limits: Limits, likeness: float
@@ -201,7 +201,7 @@ def corrupted(message: SessionMessage, how: int) -> SessionMessage:
     return message
 
 
-@settings(max_examples=800)
+@settings(max_examples=400)
 @given(
     st.integers(0, 1 << 32),
     samplings,

@@ -53,14 +53,6 @@ def test_the_text_is_the_references_whoever_aggregates(
     assert (world.stalls, world.resyncs) == (0, 0)
 
 
-def test_greedy_text_is_that_of_coupled() -> None:
-    for number in range(40):
-        sampling = Sampling(temperature=0.0, seed=number)
-        joint = [(0, LIMITS.tokens)]
-        one = reference(sampling, LIMITS, joint, 0.6, speculative=True)
-        assert one == reference(sampling, LIMITS, joint, 0.6)
-
-
 @pytest.mark.parametrize("number", range(20))
 def test_each_position_has_one_target_from_the_side_named_before(number: int) -> None:
     world = World(
