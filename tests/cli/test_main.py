@@ -235,7 +235,7 @@ def test_the_key_alone_on_stdout(environment: dict[str, str], tmp_path: Path) ->
     assert "/sign-in?code=" in hint
 
 
-@pytest.mark.parametrize("command", ["up", "device", "peer", "key"])
+@pytest.mark.parametrize("command", ["up", "peer"])
 def test_a_wrong_setting_is_one_line(
     environment: dict[str, str], tmp_path: Path, command: str
 ) -> None:

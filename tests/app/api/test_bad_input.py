@@ -223,21 +223,6 @@ async def test_neutral_values_of_unsupported_parameters_pass(client: httpx.Async
     assert (await client.post(TEXT, json=CONTINUE | text)).status_code == 200
 
 
-async def test_content_parts_and_developer_messages(
-    client: httpx.AsyncClient, generation: FakeGeneration
-) -> None:
-    parts = [{"type": "text", "text": "Hello."}, {"type": "text", "text": "Where is the key?"}]
-    both = (
-        {"role": "developer", "content": "Be brief."},
-        {"role": "system", "content": "Be brief."},
-    )
-    for first in both:
-        messages = [first, {"role": "user", "content": parts}]
-        assert (await client.post(CHAT, json=ASK | {"messages": messages})).status_code == 200
-    assert generation.requests[0].query == "Hello.\nWhere is the key?"
-    assert generation.requests[0].conversation == generation.requests[1].conversation
-
-
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(
     ("path", "body", "param"),
