@@ -165,7 +165,7 @@ def profile() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from app.peer_link.probe import measure
+    from app.peer_link.connection import measure
     from dragon.errors import LinkError
     from dragon.inference.profile import DecodeFit, Profile, decode_delays
     from dragon.link.control import Hello

@@ -263,7 +263,7 @@ async def _written(model: Backend, tokenizer: Tokenizer, task: Task, *, quotes: 
 
 def _compared(settings: Settings, fingerprint: str, name: str) -> tuple[bool | None, Localizable]:
     """Whether the peer would take part with this model, also as a sentence."""
-    from app.peer_link.probe import greet
+    from app.peer_link.connection import greet
     from dragon.link.control import Hello
     from dragon.retrieval import relevance
     from dragon.retrieval.embedder import Embedder

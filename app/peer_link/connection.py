@@ -1,4 +1,4 @@
-"""One WebSocket to one peer: greeted, read, written, and monitored."""
+"""One WebSocket to one peer: greeted, read, written and monitored, or only tried and measured."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import contextlib
 import itertools
 import logging
 import time
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
-from websockets.asyncio.client import connect
-from websockets.exceptions import ConnectionClosed
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
-from app.peer_link.status import Refusal, Refusals
+from app.peer_link.status import Refusal, Refusals, denied
 from dragon.errors import FrameError, HandshakeError, LinkError
 from dragon.inference.estimates import LinkMeter
 from dragon.link import batching, control, registry
@@ -29,6 +30,43 @@ PING_S = 0.5
 OPEN_TIMEOUT_S = 5.0
 _MAX_QUEUED = 20_000
 _MEASURED_PINGS = 3
+_PROBE_TIMEOUT_S = 30.0
+_PROBE_PINGS = 20
+_PROBES = 3
+# Less than this beyond a round trip is noise: the link is too fast to measure this way.
+_MIN_TRANSFER_S = 0.001
+
+M = TypeVar("M", bound=control.Control)
+
+
+async def dialled(address: PeerAddress, key: str | None) -> ClientConnection:
+    """A WebSocket to a peer.
+
+    Raises `OSError`, `TimeoutError`, `WebSocketException`.
+    """
+    return await connect(
+        address.url,
+        additional_headers={"Authorization": f"Bearer {key}"} if key else {},
+        ssl=address.tls(),
+        compression=None,
+        max_size=control.MAX_CONTROL_BYTES,
+        open_timeout=OPEN_TIMEOUT_S,
+        close_timeout=1,
+        ping_interval=None,  # our own pings measure and monitor
+        proxy=None,
+    )
+
+
+async def exchange_hellos(socket: ClientConnection, hello: control.Hello) -> None:
+    """Greet the peer. Raises `HandshakeError` if it refuses or does not fit."""
+    await socket.send(registry.encode(hello))
+    # No token crosses the link before an answer is opened.
+    _, other = registry.decode(str(await socket.recv(decode=True)), Role.CLOUD, vocab_size=1)
+    if isinstance(other, control.Fault):
+        raise HandshakeError(other.reason)
+    if not isinstance(other, control.Hello):
+        raise FrameError("the peer's first frame is not a hello")
+    check_hello(hello, other)
 
 
 class Receiver(Protocol):
@@ -80,7 +118,7 @@ class Connection:
         self.ended = False
         self.streams: dict[int, Receiver] = {}
         self._left = False  # new streams go to another connection
-        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._key = key
         self._hello = hello
         self._vocab_size = vocab_size
         self._observer = observer
@@ -93,20 +131,10 @@ class Connection:
 
         Raises `LinkError`, `OSError`, `TimeoutError`, `WebSocketException`.
         """
-        self._socket = await connect(
-            self.address.url,
-            additional_headers=self._headers,
-            ssl=self.address.tls(),
-            compression=None,
-            max_size=control.MAX_CONTROL_BYTES,
-            open_timeout=OPEN_TIMEOUT_S,
-            close_timeout=1,
-            ping_interval=None,  # our own pings measure and monitor
-            proxy=None,
-        )
+        self._socket = await dialled(self.address, self._key)
         try:
             async with asyncio.timeout(OPEN_TIMEOUT_S):
-                await self._greet()
+                await exchange_hellos(self._socket, self._hello)
                 for _ in range(_MEASURED_PINGS if measured else 0):
                     await self._measure()
         except BaseException:
@@ -183,16 +211,6 @@ class Connection:
         for receiver in streams.values():
             receiver.link_down()
 
-    async def _greet(self) -> None:
-        await self._socket.send(registry.encode(self._hello))
-        reply = await self._socket.recv(decode=True)
-        _, other = registry.decode(str(reply), Role.CLOUD, self._vocab_size)
-        if isinstance(other, control.Fault):
-            raise HandshakeError(other.reason)
-        if not isinstance(other, control.Hello):
-            raise FrameError("the peer's first frame is not a hello")
-        check_hello(self._hello, other)
-
     async def _measure(self) -> None:
         number = self.meter.ping(time.monotonic())
         await self._socket.send(registry.encode(control.Ping(number=number)))
@@ -259,3 +277,91 @@ class Connection:
     def _take(self, pong: control.Pong) -> None:
         self.meter.pong(pong.number, time.monotonic())
         self.load = pong.load
+
+
+@dataclass(frozen=True)
+class LinkFigures:
+    """Round trip in seconds; bandwidths in bytes per second, None if too high to measure."""
+
+    rtt_s: float
+    sending: float | None
+    receiving: float | None
+
+
+def greet(peer: PeerAddress, key: str | None, hello: control.Hello) -> None:
+    """Exchange greetings with the peer; not from a running event loop.
+
+    Raises `LinkError` if the peer cannot be reached, `HandshakeError` if it refuses.
+    """
+
+    async def exchange() -> None:
+        async with _connected(peer, key, hello):
+            pass
+
+    asyncio.run(exchange())
+
+
+def measure(peer: PeerAddress, key: str | None, hello: control.Hello) -> LinkFigures:
+    """Greet the peer, ping it, and transfer dummy bytes both ways; not from a running event loop.
+
+    Raises `LinkError` if the peer cannot be reached, `HandshakeError` if it refuses.
+    """
+    return asyncio.run(_measured(peer, key, hello))
+
+
+async def _measured(peer: PeerAddress, key: str | None, hello: control.Hello) -> LinkFigures:
+    async with _connected(peer, key, hello) as connection:
+        rtt_s = min([await _pinged(connection, number) for number in range(_PROBE_PINGS)])
+        sending = min([await _probed(connection, control.MAX_PROBE, 0) for _ in range(_PROBES)])
+        receiving = min([await _probed(connection, 0, control.MAX_PROBE) for _ in range(_PROBES)])
+    return LinkFigures(rtt_s, _bandwidth(sending - rtt_s), _bandwidth(receiving - rtt_s))
+
+
+# `websockets.sync` reads and writes from two threads, and before Python 3.13 one TLS connection
+# takes no two threads at once: a handshake in some thousands never ended.
+@contextlib.asynccontextmanager
+async def _connected(
+    peer: PeerAddress, key: str | None, hello: control.Hello
+) -> AsyncIterator[ClientConnection]:
+    try:
+        async with await dialled(peer, key) as socket:
+            async with asyncio.timeout(_PROBE_TIMEOUT_S):
+                await exchange_hellos(socket, hello)
+            yield socket
+    except InvalidStatus as error:
+        raise HandshakeError(denied(error)) from error
+    except (OSError, TimeoutError, WebSocketException) as error:
+        raise LinkError(f"no peer at {peer.url}: {error or 'no answer'}") from error
+
+
+def _bandwidth(transfer_s: float) -> float | None:
+    return control.MAX_PROBE / transfer_s if transfer_s > _MIN_TRANSFER_S else None
+
+
+async def _pinged(connection: ClientConnection, number: int) -> float:
+    began = time.perf_counter()
+    await connection.send(registry.encode(control.Ping(number=number)))
+    await _next(connection, control.Pong, lambda pong: pong.number == number)
+    return time.perf_counter() - began
+
+
+async def _probed(connection: ClientConnection, sent: int, received: int) -> float:
+    probe = registry.encode(control.Probe(payload="." * sent, reply=received))
+    began = time.perf_counter()
+    await connection.send(probe)
+    await _next(connection, control.Probe, lambda reply: len(reply.payload) == received)
+    return time.perf_counter() - began
+
+
+async def _next(connection: ClientConnection, kind: type[M], wanted: Callable[[M], bool]) -> M:
+    """The next wanted message of a kind; the peer's own pings go unanswered."""
+    async with asyncio.timeout(_PROBE_TIMEOUT_S):
+        while True:
+            frame = str(await connection.recv(decode=True))
+            _, message = registry.decode(frame, Role.CLOUD, vocab_size=1)
+            if isinstance(message, control.Fault):
+                raise HandshakeError(message.reason)
+            if isinstance(message, kind) and wanted(message):
+                return message
+            if not isinstance(message, control.Ping):
+                raise FrameError(f"the peer answered with {registry.name_of(message)}")

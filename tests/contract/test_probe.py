@@ -1,6 +1,6 @@
 """What `dragon profile` measures of the link, against a real peer.
 
-Covers `app.peer_link.probe` and `cli.models`.
+Covers `app.peer_link.connection` and `cli.models`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from app.peer_link.probe import measure
+from app.peer_link.connection import measure
 from dragon.errors import HandshakeError, LinkError
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import registry

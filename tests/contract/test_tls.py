@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.peer_link.probe import measure
+from app.peer_link.connection import measure
 from dragon.errors import LinkError
 from dragon.link.address import PeerAddress
 from dragon.link.control import Hello
