@@ -13,7 +13,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from dragon.errors import ConfigurationError
 from dragon.inference.choice import CHOSEN, ModelChoice
-from dragon.keys import LEAST_KEY, is_loopback, require_sendable
+from dragon.keys import LEAST_KEY, SendableKey, is_loopback
 from dragon.link.address import LINK_PATH, PeerAddress, addresses
 from dragon.sampling.params import MAX_RESCORE_EVERY, Mode
 
@@ -38,14 +38,14 @@ class Settings(ModelChoice, BaseSettings):
     watch: Annotated[tuple[Path, ...], NoDecode] = ()
     host: str = "127.0.0.1"
     port: int = Field(default=8000, ge=1, le=65535)
-    api_key: SecretStr | None = None
+    api_key: SendableKey | None = None
     # Pages of these origins may call the API, with a key.
     cors_origins: Annotated[tuple[str, ...], NoDecode] = ()
     embedder: Path | None = None
     reranker: Path | None = None
     # One URL, or several separated by commas.
     peer_url: str = f"ws://127.0.0.1:8100{LINK_PATH}"
-    peer_key: SecretStr | None = None
+    peer_key: SendableKey | None = None
     cloud: Cloud = Cloud.WHEN_NEEDED
     aggregation: Mode = Mode.ONEWAY
     # Refuse unknown parameters, instead of naming them in the response.
@@ -78,13 +78,6 @@ class Settings(ModelChoice, BaseSettings):
     def models_dir(self) -> Path:
         """Where models are kept that were fetched."""
         return self.data_dir / "models"
-
-    @field_validator("api_key", "peer_key")
-    @classmethod
-    def _fits_a_header(cls, key: SecretStr | None) -> SecretStr | None:
-        if key is not None:
-            require_sendable(key.get_secret_value())
-        return key
 
     @field_validator("api_key")
     @classmethod

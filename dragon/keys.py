@@ -14,7 +14,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    TypeAdapter,
+    ValidationError,
+)
 
 from dragon.errors import ConfigurationError, InvalidRequestError, NotFoundError
 from dragon.whole_file import write_whole
@@ -33,10 +41,15 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def require_sendable(key: str) -> None:
-    """Raises `ValueError` for a key that cannot be sent in a header."""
-    if not (key.isascii() and key.isprintable() and " " not in key):
+def _sendable(key: SecretStr) -> SecretStr:
+    text = key.get_secret_value()
+    if not (text.isascii() and text.isprintable() and " " not in text):
         raise ValueError("a key is printable ASCII without spaces")
+    return key
+
+
+SendableKey = Annotated[SecretStr, AfterValidator(_sendable)]
+"""A key that can be sent in a header."""
 
 
 class NamedKey(BaseModel):

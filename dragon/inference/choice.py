@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, Field, SecretStr, ValidationInfo, field_validator
+from pydantic import BaseModel, Field, ValidationInfo, field_validator
 
 from dragon.errors import ConfigurationError
-from dragon.keys import require_sendable
+from dragon.keys import SendableKey
 from dragon.models import EMBEDDED_ADAPTER, EMBEDDED_WRITER
 from dragon.sampling.params import MAX_COUNT, MAX_REPETITION, MAX_TEMPERATURE, MIN_REPETITION
 
@@ -46,7 +46,7 @@ class ModelChoice(BaseModel):
     """
 
     model: str = str(EMBEDDED_WRITER)
-    model_key: SecretStr | None = None
+    model_key: SendableKey | None = None
     model_name: str | None = None
     tokenizer: str | None = Field(default=None, validate_default=True)
     adapter: Path | None = Field(default=None, validate_default=True)
@@ -67,13 +67,6 @@ class ModelChoice(BaseModel):
                 raise ValueError("the URL of a model server looks like http://127.0.0.1:8080")
             _ = parts.port  # raises `ValueError` for an invalid port
         return model
-
-    @field_validator("model_key")
-    @classmethod
-    def _is_sendable(cls, key: SecretStr | None) -> SecretStr | None:
-        if key is not None:
-            require_sendable(key.get_secret_value())
-        return key
 
     @field_validator("tokenizer")
     @classmethod

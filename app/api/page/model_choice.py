@@ -7,7 +7,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, SecretStr, field_validator
+from pydantic import BaseModel, ConfigDict
 
 from app.api.openai.openapi import failures
 from app.api.page.languages import texts
@@ -19,7 +19,7 @@ from app.models.found import Listing, look
 from app.models.model import Model, ModelKind, installed_memory
 from app.models.trial import Task
 from dragon.errors import InvalidRequestError
-from dragon.keys import require_sendable
+from dragon.keys import SendableKey
 from dragon.localizable import with_localizable
 
 router = APIRouter(prefix="/api/models", tags=["models"])
@@ -38,13 +38,7 @@ class Named(BaseModel):
 class ServerKey(Named):
     """A key for a model server, by the server's name in the list."""
 
-    key: SecretStr
-
-    @field_validator("key")
-    @classmethod
-    def _fits_a_header(cls, key: SecretStr) -> SecretStr:
-        require_sendable(key.get_secret_value())
-        return key
+    key: SendableKey
 
 
 @router.get("")
