@@ -34,7 +34,11 @@ def ngrams(tokens: Sequence[int]) -> set[Gram]:
 
 @dataclass(frozen=True)
 class GramCounts:
-    """Counts of distinct 5-grams: in the documents, and of those in drafts and in the answer."""
+    """Distinct runs of five tokens in the documents that an answer was written from.
+
+    Of those in `documents`, `drafts` were in drafts that were sent, and `answer` are in the part of
+    the answer that the cloud knows.
+    """
 
     documents: int
     drafts: int

@@ -14,7 +14,8 @@ from pydantic import BaseModel
 from app.api.openai.openapi import failures
 from app.container import State
 from app.ledger import verify
-from app.ledger.reads import reads
+from app.ledger.leakage import GramCounts
+from app.ledger.reads import Passage, reads
 from app.storage.tables import LedgerAnswer
 
 router = APIRouter(prefix="/api/ledger", tags=["ledger"])
@@ -44,18 +45,6 @@ class Total(BaseModel):
 
     frames: int = 0
     bytes: int = 0
-
-
-class FiveGrams(BaseModel):
-    """Distinct runs of five tokens in the documents an answer was written from.
-
-    Of those in `documents`, `drafts` were in drafts that were sent, and `answer` are in the part of
-    the answer that the cloud knows.
-    """
-
-    documents: int
-    drafts: int
-    answer: int
 
 
 class AnswerSummary(BaseModel):
@@ -118,16 +107,8 @@ class AnswerLedger(BaseModel):
     frames: list[Frame]
     bytes: int
     kinds: dict[str, Total]
-    fivegrams: FiveGrams | None
+    fivegrams: GramCounts | None
     epsilon: Epsilon | None
-
-
-class PassageRead(BaseModel):
-    """A part of a document's text, by character offsets."""
-
-    document: str
-    start: int
-    end: int
 
 
 class ReadEntry(BaseModel):
@@ -143,7 +124,7 @@ class ReadEntry(BaseModel):
     tool: str
     answer: str | None
     bytes: int
-    passages: list[PassageRead] | None
+    passages: list[Passage] | None
 
 
 class ReadList(BaseModel):
@@ -219,7 +200,7 @@ async def get_answer(answer: str, state: State) -> AnswerLedger:
         fivegrams=(
             None
             if row.documents is None
-            else FiveGrams(documents=row.documents, drafts=row.drafts or 0, answer=row.answer or 0)
+            else GramCounts(row.documents, row.drafts or 0, row.answer or 0)
         ),
         epsilon=None if row.epsilon is None else Epsilon(**row.epsilon, passages=spent),
     )
