@@ -19,7 +19,7 @@ from tests.app.conftest import KEY, serving
 pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module")
 EXAMPLES = 200
 HEADERS = {"Authorization": f"Bearer {KEY}"}
-API = schema.described(create_app(Settings(_env_file=None)).openapi(), examples=8, coverage=False)
+API = schema.described(create_app(Settings(_env_file=None)).openapi(), examples=10, coverage=False)
 
 
 @dataclass(frozen=True)
