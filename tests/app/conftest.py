@@ -30,13 +30,13 @@ from app.main import create_app
 from app.metrics import Metrics
 from app.reranking import RerankingService
 from app.settings import Settings
-from app.storage.database import connect, database_url, session_maker
+from app.storage.database import Sessions, connect, database_url, session_maker
 from app.storage.purge import Purge
 from cli.server import server
 from dragon.inference.estimates import DecodeDelay, LinkMeter, Pace
 from dragon.inference.tokenizer import Tokenizer
 from harness.models import SMALL_MODEL
-from tests.app.stores import opened
+from tests.app.stores import migrated, opened
 from tests.fakes import FakeDocuments, FakeGeneration
 from tests.samples import embedder, judge
 
@@ -52,6 +52,14 @@ def tokenizer() -> Tokenizer:
 async def store(tmp_path: Path) -> AsyncIterator[DocumentStore]:
     async with opened(tmp_path) as store:
         yield store
+
+
+@pytest.fixture
+async def sessions(tmp_path: Path) -> AsyncIterator[Sessions]:
+    """Of an empty database."""
+    engine = connect(migrated(tmp_path))
+    yield session_maker(engine)
+    await engine.dispose()
 
 
 @pytest.fixture

@@ -17,7 +17,6 @@ from app.generation.accumulator import ObservedGeneration
 from app.generation.events import Event, Finished, GenerationRequest, SourcesFound, TextDelta
 from app.owners import acting_as
 from app.problems import INTERNAL
-from app.storage.database import database_url, migrate
 from app.storage.tables import MessageState
 from dragon.sampling.params import Sampling
 from tests.app.stores import known
@@ -28,7 +27,6 @@ from tests.fakes import SOURCE, FakeGeneration
 async def runs(
     tmp_path: Path, conversations: ConversationStore, generation: FakeGeneration
 ) -> AsyncIterator[BackgroundRuns]:
-    await asyncio.to_thread(migrate, database_url(tmp_path))
     known(tmp_path, SOURCE.id, SOURCE.title)
     runs = BackgroundRuns(conversations, ObservedGeneration(generation.generate).write, "a model")
     yield runs

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -15,18 +13,11 @@ from app.generation.cloud_view import MARK, CloudView, Known
 from app.ledger.leakage import Part, PartKind
 from app.owners import acting_as
 from app.storage import database
-from app.storage.database import connect, database_url, migrate, session_maker
+from app.storage.database import connect, session_maker
 from dragon.inference.tokenizer import Message
 from dragon.inference.tools import ToolCall
 from harness.faults import disk
-
-
-@pytest.fixture
-async def sessions(tmp_path: Path) -> AsyncIterator[object]:
-    await asyncio.to_thread(migrate, database_url(tmp_path))
-    database = connect(database_url(tmp_path))
-    yield session_maker(database)
-    await database.dispose()
+from tests.app.stores import migrated
 
 
 def user(text: str) -> Message:
@@ -250,8 +241,7 @@ async def test_what_is_given_is_named_by_kind(sessions: object) -> None:
 
 
 async def test_a_long_chat_is_looked_up_in_few_queries(tmp_path: Path) -> None:
-    await asyncio.to_thread(migrate, database_url(tmp_path))
-    engine = connect(database_url(tmp_path))
+    engine = connect(migrated(tmp_path))
     view = CloudView(session_maker(engine))
     turns = [turn for n in range(5_000) for turn in (user(f"Is {n} odd?"), assistant(f"{n} is."))]
     view.wrote("Is 3 odd?", "3 is.", Known(True, ((0, 5),)))
@@ -294,8 +284,7 @@ async def test_what_the_cloud_knows_is_stored_once_the_database_is_free(
         if len(waits) == 2:
             locked.close()
 
-    await asyncio.to_thread(migrate, database_url(tmp_path))
-    engine = connect(database_url(tmp_path))
+    engine = connect(migrated(tmp_path))
     view = CloudView(session_maker(engine))
     locked.enter_context(disk.locked(tmp_path))
     monkeypatch.setattr("app.generation.cloud_view.asyncio.sleep", freed)

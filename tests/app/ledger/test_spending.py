@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.ledger.spending import Spending, digest_of_passage
 from app.owners import DEVICE
-from app.storage.database import connect, database_url, migrate, session_maker
 from dragon.errors import InvalidRequestError
 from dragon.sampling.privacy import Budget
 
@@ -19,14 +16,6 @@ Sessions = async_sessionmaker[AsyncSession]
 ONE, OTHER = (
     digest_of_passage(text, DEVICE) for text in ("The key is under the mat.", "The code is 4471.")
 )
-
-
-@pytest.fixture
-async def sessions(tmp_path: Path) -> AsyncIterator[Sessions]:
-    await asyncio.to_thread(migrate, database_url(tmp_path))
-    database = connect(database_url(tmp_path))
-    yield session_maker(database)
-    await database.dispose()
 
 
 async def test_answers_add_up_until_nothing_is_left(sessions: Sessions) -> None:

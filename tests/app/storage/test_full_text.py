@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from app.owners import everyone
 from app.storage import full_text
 from app.storage.database import DATABASE, connect, database_url, migrate, session_maker
+from tests.app.stores import migrated
 
 # SQLite 3.40 reads none of more than 2000 levels.
 TOO_MANY = 2001
@@ -34,8 +35,7 @@ async def found(session: AsyncSession, word: str) -> int:
 
 @pytest.fixture
 async def database(tmp_path: Path) -> AsyncIterator[AsyncEngine]:
-    await asyncio.to_thread(migrate, database_url(tmp_path))
-    engine = connect(database_url(tmp_path))
+    engine = connect(migrated(tmp_path))
     yield engine
     await engine.dispose()
 

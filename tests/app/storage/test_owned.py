@@ -18,10 +18,11 @@ from sqlalchemy.orm import aliased
 
 from app.erasing import left_by
 from app.owners import DEVICE, act_as, acting, acting_as, everyone
-from app.storage.database import connect, database_url, migrate, session_maker
+from app.storage.database import connect, session_maker
 from app.storage.owned import Owned, Shareable
 from app.storage.tables import Base, Chunk, Conversation, Document, PassageSpending
 from dragon.errors import NotYoursError
+from tests.app.stores import migrated
 
 Sessions = async_sessionmaker[AsyncSession]
 Other = aliased(Document)
@@ -43,8 +44,7 @@ def chunk(name: str, *, shared: bool = False) -> Chunk:
 @pytest.fixture
 async def sessions(tmp_path: Path) -> AsyncIterator[Sessions]:
     """With a document of the device's, one of Anna's, one that she shares, and one of Ben's."""
-    await asyncio.to_thread(migrate, database_url(tmp_path))
-    engine = connect(database_url(tmp_path))
+    engine = connect(migrated(tmp_path))
     made = session_maker(engine)
     for owner, name, shared in (
         (DEVICE, "device", False),

@@ -20,7 +20,7 @@ from app.ledger.reads import Passage, ProgramRead, reads
 from app.ledger.writer import Ledger
 from app.owners import everyone
 from app.storage.blanking import blank_words
-from app.storage.database import connect, database_url, migrate, session_maker
+from app.storage.database import connect, session_maker
 from app.storage.tables import Document, Status
 from dragon.link import control, registry
 from dragon.protocol.messages import Candidate, Correction, Draft, Join, Target
@@ -28,15 +28,14 @@ from dragon.sampling.mixture import Side
 from dragon.sampling.params import Mode, Sampling
 from dragon.sampling.quantized import WireDistribution
 from dragon.sampling.role import Role
+from tests.app.stores import migrated
 
 DOCUMENT = (1, 2, 3, 4, 5, 6, 7)
 
 
 @asynccontextmanager
 async def opened(data_dir: Path) -> AsyncIterator[Ledger]:
-    url = database_url(data_dir)
-    await asyncio.to_thread(migrate, url)
-    database = connect(url)
+    database = connect(migrated(data_dir))
     sessions = session_maker(database)
     await _store(sessions, "file-1", "file-2")
     ledger = Ledger(sessions)
