@@ -101,22 +101,6 @@ def test_nobody_else_sees_token_ids(stock: openai.OpenAI) -> None:
     assert "token_ids" not in whole["choices"][0]
 
 
-def test_chat_streamed_with_usage(stock: openai.OpenAI, generation: FakeGeneration) -> None:
-    chunks = list(
-        stock.chat.completions.create(
-            model="dragon-7m", messages=ASK, stream=True, stream_options={"include_usage": True}
-        )
-    )
-    first, *middle, last, usage = chunks
-    assert first.choices[0].delta.role == "assistant"
-    assert "".join(c.choices[0].delta.content for c in middle) == generation.script
-    assert last.choices[0].delta.content is None
-    assert last.choices[0].finish_reason == "stop"
-    assert [c for c in chunks if c.usage] == [usage]
-    assert usage.choices == []
-    assert usage.usage.completion_tokens > 0
-
-
 def test_several_choices_share_the_seed_and_count_the_prompt_once(
     stock: openai.OpenAI, generation: FakeGeneration
 ) -> None:
@@ -294,22 +278,6 @@ async def test_the_asynchronous_client(address: str, generation: FakeGeneration)
         ):
             text += chunk.choices[0].delta.content or ""
         assert text == generation.script
-
-
-def test_a_failure_in_mid_stream_is_no_success(
-    stock: openai.OpenAI, generation: FakeGeneration
-) -> None:
-    generation.fail_after = 2
-    text, reasons = "", set()
-    with pytest.raises(openai.APIError) as caught:  # noqa: PT012
-        for chunk in stock.chat.completions.create(model="dragon-7m", messages=ASK, stream=True):
-            text += chunk.choices[0].delta.content or ""
-            reasons.add(chunk.choices[0].finish_reason)
-    assert generation.script.startswith(text)
-    assert reasons == {None}
-    assert "secret" not in str(caught.value)
-    generation.fail_after = None
-    assert stock.chat.completions.create(model="dragon-7m", messages=ASK).choices
 
 
 def test_log_probabilities_of_chat(stock: openai.OpenAI, generation: FakeGeneration) -> None:

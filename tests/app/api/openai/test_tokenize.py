@@ -1,6 +1,6 @@
 """`/tokenize` and `/detokenize` agree with what completions and chats are run on.
 
-Covers `app.generation.prompts` and `app.generation.prompts`.
+Covers `app.generation.prompts`.
 """
 
 from __future__ import annotations
@@ -138,13 +138,6 @@ async def test_bad_values(
     assert reply.status_code == (404 if code == "model_not_found" else 400), reply.text
     error = error_of(reply)
     assert (error["param"], error["code"]) == (param, code or "unsupported_parameter")
-
-
-@pytest.mark.parametrize("path", ["/tokenize", "/detokenize"])
-async def test_the_key_is_asked_for(client: httpx.AsyncClient, path: str) -> None:
-    reply = await client.post(path, json={}, headers={"Authorization": "Bearer wrong"})
-    assert reply.status_code == 401
-    error_of(reply)
 
 
 async def test_names_of_tokens_and_how_a_chat_ends(
