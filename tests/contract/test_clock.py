@@ -6,7 +6,6 @@ Covers `harness.faults.clock`.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,9 @@ import pytest
 from app.ledger.verify import verify
 from app.storage import database
 from harness import services
-from harness.models import SMALL_MODEL
-from harness.raw_link import WAIT_S, tokenizer
+from harness.raw_link import tokenizer
 from harness.services import Service, Setup
-from tests.contract.asking import upload
+from tests.contract.asking import Ask, streamed, upload
 
 pytestmark = pytest.mark.services
 TOKENS = 40
@@ -56,29 +54,10 @@ def text(device: Service, clock: Path) -> str:
 
 def write(device: Service, clock: Path, ahead: float) -> tuple[str, dict[str, Any]]:
     """A text during which the clock is set, and what is said of how it was written."""
-    body = {
-        "model": SMALL_MODEL.name,
-        "prompt": "The capital of Kenya is",
-        "max_tokens": TOKENS,
-        "seed": 3,
-        "logit_bias": {str(token): -100 for token in tokenizer().end_ids},
-        "stream": True,
-        "dragon": {},
-    }
-    text, told = "", dict[str, Any]()
-    with httpx.stream(
-        "POST", f"{device.url}/v1/completions", headers=device.headers, json=body, timeout=WAIT_S
-    ) as reply:
-        for line in reply.iter_lines():
-            if not line.startswith("data: {"):
-                continue
-            chunk = json.loads(line.removeprefix("data: "))
-            for choice in chunk["choices"]:
-                text += choice["text"]
-                clock.write_text(str(ahead))
-            for each in (chunk.get("dragon") or {}).get("choices") or ():
-                told = each
-    return text, told
+    endless = {str(token): -100 for token in tokenizer().end_ids}
+    more = (("logit_bias", endless), ("dragon", {}))
+    asked = Ask("The capital of Kenya is", seed=3, tokens=TOKENS, raw=True, more=more)
+    return streamed(device, asked, lambda: clock.write_text(str(ahead)))
 
 
 @pytest.mark.parametrize("ahead", [YEARS, -YEARS])

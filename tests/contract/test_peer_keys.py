@@ -5,9 +5,7 @@ Covers `cli.peer_commands`, `peer.main`, `peer.server` and `peer.context`.
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,8 +17,9 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from dragon.link import control, registry
 from harness import services
 from harness.raw_link import WAIT_S, greeted, link, next_control, opening
-from harness.services import KEY, ROOT, Service, Setup
+from harness.services import KEY, Service, Setup
 from tests import tiny
+from tests.contract.asking import dragon
 
 pytestmark = pytest.mark.services
 OUT_S = 2.0
@@ -40,11 +39,8 @@ def peer(corpus: Path, setup: Setup) -> Iterator[Service]:
 
 def keys(setup: Setup, *arguments: str) -> str:
     """What the program prints."""
-    done = subprocess.run(
-        [sys.executable, "-m", "cli", "peer", "keys", *arguments],
-        env={**os.environ, "DRAGON_DATA_DIR": str(setup.data / "peer")},
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    done = dragon("peer", "keys", *arguments, DRAGON_DATA_DIR=str(setup.data / "peer"))
+    done.check_returncode()
     return done.stdout.strip()
 
 
