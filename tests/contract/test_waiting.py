@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from harness import services
@@ -17,6 +15,7 @@ from harness.network_emulator import Network, relay
 from harness.services import Floor, Service, Setup, wait_joint
 from tests import tiny
 from tests.app.conftest import wait_until
+from tests.contract.asking import chunks
 from tests.contract.conftest import Pair
 
 pytestmark = pytest.mark.services
@@ -34,7 +33,6 @@ class Answer:
             "model": "model",
             "messages": [{"role": "user", "content": "What is the capital of Kenya?"}],
             "max_tokens": TOKENS,
-            "stream": True,
             "seed": 3,
             "dragon": {"cloud": "always", **dragon},
         }
@@ -42,22 +40,12 @@ class Answer:
         self._thread.start()
 
     def _read(self) -> None:
-        with httpx.stream(
-            "POST",
-            f"{self._device.url}/v1/chat/completions",
-            json=self._body,
-            headers=self._device.headers,
-            timeout=120,
-        ) as reply:
-            for line in reply.iter_lines():
-                if not line.startswith("data: {"):
-                    continue
-                chunk = json.loads(line.removeprefix("data: "))
-                choice = chunk["choices"][0]
-                if choice["delta"].get("content"):
-                    self.pieces.append(choice["delta"]["content"])
-                if choice["finish_reason"] is not None:
-                    self.participation = chunk["dragon"]["choices"][0]["participation"]
+        for chunk in chunks(self._device, "/v1/chat/completions", self._body):
+            choice = chunk["choices"][0]
+            if choice["delta"].get("content"):
+                self.pieces.append(choice["delta"]["content"])
+            if choice["finish_reason"] is not None:
+                self.participation = chunk["dragon"]["choices"][0]["participation"]
 
     def end(self) -> list[list[int]]:
         """Read to the end; which tokens the cloud took part in."""
@@ -107,19 +95,3 @@ def test_a_cloud_that_is_lost_is_not_waited_for(pair: Pair) -> None:
         wait_until(lambda: len(waiting.pieces) > 0)
     waiting.end()
     other.end()
-
-
-def test_waiting_for_a_cloud_that_is_never_asked_is_refused(pair: Pair) -> None:
-    body = {
-        "model": "model",
-        "messages": [{"role": "user", "content": "Hello"}],
-        "dragon": {"wait": True, "private": True},
-    }
-    reply = httpx.post(
-        f"{pair.device.url}/v1/chat/completions",
-        json=body,
-        headers=pair.device.headers,
-        timeout=60,
-    )
-    assert reply.status_code == 400
-    assert reply.json()["error"]["param"] == "dragon.wait"

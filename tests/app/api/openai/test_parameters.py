@@ -62,6 +62,23 @@ def test_algorithm_1_takes_no_more_than_it_knows(
     assert (asked.temperature, asked.top_p, asked.top_k) == (taken, 1.0, 0)
 
 
+@pytest.mark.parametrize(
+    ("asked", "param"),
+    [
+        ({"dragon": {"wait": True, "private": True}}, "dragon.wait"),
+        ({"dragon": {"private": True, "cloud": "always"}}, "dragon.cloud"),
+        ({"dragon": {"epsilon": 1.0}, "temperature": 0}, "temperature"),
+        ({"dragon": {"epsilon": 1.0}, "seed": 7}, "seed"),
+        ({"dragon": {"epsilon": 1.0}, "logprobs": True}, "logprobs"),
+        ({"dragon": {"epsilon": 1.0, "aggregation": "coupled"}}, "dragon.aggregation"),
+    ],
+)
+def test_what_contradicts_is_refused(state: AppState, asked: dict[str, object], param: str) -> None:
+    with pytest.raises(InvalidRequestError) as refused:
+        rest(state, **{"seed": None} | asked)
+    assert refused.value.param == param
+
+
 def test_a_bound_needs_chance(state: AppState) -> None:
     body = {**CHAT, "seed": None, "dragon": {"epsilon": 4.0}}
     assert rest(state, **body).sampling.temperature == 1.0
