@@ -23,12 +23,12 @@ from harness import reference
 from harness.network_emulator import Network
 from harness.reference import Passage
 from harness.services import wait_joint
-from tests.contract.asking import questions
+from tests.contract.asking import chunks, questions
 from tests.contract.conftest import Pair
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 BOTH = "What is the capital of Kenya, and what is my gym locker's code?"
-TOKENS = 10
+TOKENS = 7
 SEED = 11
 TOP = 20
 # A forward of another shape, and a weight on the wire that it rounds to the next.
@@ -287,18 +287,9 @@ def test_a_stream_tells_of_each_token_after_its_text(exact: Pair) -> None:
         "temperature": 1.0,
         "seed": SEED,
         "max_tokens": TOKENS,
-        "stream": True,
     } | body
-    reply = httpx.post(
-        f"{exact.device.url}/v1/chat/completions",
-        headers=exact.device.headers,
-        json=request,
-        timeout=300,
-    )
-    lines = [line[6:] for line in reply.text.splitlines() if line.startswith("data: {")]
-    chunks = [httpx.Response(200, text=line).json() for line in lines]
     text, content, provenance = "", [], []
-    for chunk in chunks:
+    for chunk in chunks(exact.device, "/v1/chat/completions", request):
         choice = chunk["choices"][0]
         text += choice["delta"].get("content") or ""
         content += (choice["logprobs"] or {"content": []})["content"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -55,10 +55,11 @@ def joint(reply: Reply) -> bool:
     return bool(reply.participation) and reply.participation[0][0] == 0
 
 
-def check(device: Service, torch: Service, questions: Sequence[str]) -> None:
+def check(device: Service, torch: Service) -> None:
     """Beside others, every mode writes the greedy text of torch, and one text where it draws."""
-    alone = ask_all(torch, [Ask(each, "oneway", 0.0, tokens=24) for each in questions])
-    for number, (question, expected) in enumerate(zip(questions, alone, strict=True)):
+    asked = [question.text for question in questions()[:2]]
+    alone = ask_all(torch, [Ask(each, "oneway", 0.0, tokens=24) for each in asked])
+    for number, (question, expected) in enumerate(zip(asked, alone, strict=True)):
         greedy, drawn = (
             [Ask(question, mode, temperature, tokens=24) for mode in TOGETHER]
             for temperature in (0.0, 1.0)
@@ -73,7 +74,7 @@ def check(device: Service, torch: Service, questions: Sequence[str]) -> None:
 
 
 def test_it_writes_the_text_of_torch_in_every_mode(device: Service, exact: Pair) -> None:
-    check(device, exact.device, [question.text for question in questions()[:4]])
+    check(device, exact.device)
 
 
 @pytest.mark.parametrize(("own", "cloud"), [(LLAMA, TORCH), (TORCH, LLAMA)])
@@ -82,7 +83,7 @@ def test_so_it_does_on_one_side(
 ) -> None:
     sides = (setup(tmp_path / each, each, embedded_gguf) for each in (own, cloud))
     with running(*sides, corpus) as device:
-        check(device, exact.device, [question.text for question in questions()[:2]])
+        check(device, exact.device)
 
 
 def test_stop_strings_and_log_probabilities(device: Service) -> None:

@@ -108,7 +108,7 @@ def test_every_answer_ends_and_other_passages_stay(
 @pytest.mark.parametrize(
     ("mode", "behaviour"),
     [
-        *((mode, Behaviour.FLAT) for mode in TOKEN_BY_TOKEN),
+        ("oneway", Behaviour.FLAT),
         *((mode, Behaviour.STEER) for mode in TOKEN_BY_TOKEN),
         ("sequencewise", Behaviour.CANDIDATE),
     ],

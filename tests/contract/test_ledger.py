@@ -28,6 +28,7 @@ pytestmark = pytest.mark.services
 
 NOTE = "The key safe code is 7731-M and it hangs left of the door of the holiday flat."
 QUESTION = "What is the code of the key safe?"
+CHAT = [{"role": "user", "content": QUESTION}]
 
 
 @pytest.fixture(scope="module")
@@ -135,21 +136,23 @@ def test_a_private_answer_sends_nothing(tapped: Tapped) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "body"),
+    ("mode", "path", "body"),
     [
+        ("coupled", "chat/completions", {"messages": CHAT, "stream": True, "n": 2}),
+        ("sequencewise", "chat/completions", {"messages": CHAT, "top_logprobs": 3}),
+        ("context_text", "chat/completions", {"messages": CHAT}),
         (
-            "chat/completions",
-            {"messages": [{"role": "user", "content": QUESTION}], "stream": True, "n": 2},
+            "sequencewise",
+            "completions",
+            {"prompt": [QUESTION, "Nairobi"], "echo": True, "logprobs": 5},
         ),
         (
-            "chat/completions",
-            {"messages": [{"role": "user", "content": QUESTION}], "top_logprobs": 3},
+            "coupled",
+            "completions",
+            {"prompt": QUESTION, "echo": True, "logprobs": 5, "max_tokens": 0},
         ),
-        ("completions", {"prompt": [QUESTION, "Nairobi"], "echo": True, "logprobs": 5}),
-        ("completions", {"prompt": QUESTION, "echo": True, "logprobs": 5, "max_tokens": 0}),
     ],
 )
-@pytest.mark.parametrize("mode", ["coupled", "sequencewise", "context_text"])
 def test_nothing_of_a_private_request_is_sent(
     tapped: Tapped, mode: str, path: str, body: dict[str, Any]
 ) -> None:
@@ -194,7 +197,6 @@ def test_a_chain_that_was_tampered_with_does_not_verify(tapped: Tapped, tmp_path
         closing(sqlite3.connect(tmp_path / DATABASE)) as copy,
     ):
         served.backup(copy)
-        assert verify(tmp_path).returncode == 0
         with copy:
             copy.execute("UPDATE ledger_entries SET bytes = bytes - 1 WHERE seq = 2")
     refused = verify(tmp_path)

@@ -29,7 +29,7 @@ PRIVATE = (
 )
 CANARIES = ("Imogen", "Vanterpool", "8825", "1291", "biopsy", "at nine")
 PUBLIC = "What is the capital of Kenya?"
-BEGUN = ("", "Your", "The", 'Earlier in this conversation you said: "')
+BEGUN = ("Your", 'Earlier in this conversation you said: "')
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,7 @@ from tests.contract.asking import upload
 
 pytestmark = pytest.mark.services
 
-COUNT = int(os.environ.get("DRAGON_TEST_SCHEMAS", "12"))
+COUNT = int(os.environ.get("DRAGON_TEST_SCHEMAS", "8"))
 TOKENS = 160
 AT_ONCE = 4
 TORCH, LLAMA, SERVER = "torch", "llama.cpp", "llama-server"
