@@ -31,8 +31,8 @@ from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import SCALE, WireDistribution
 
 DRAWS = 20_000
-PAIRS = 50
-# Chance that any of the 50 chi-square tests rejects a right distribution, fixed beforehand.
+PAIRS = 20
+# Chance that any of the chi-square tests rejects a right distribution, fixed beforehand.
 FALSE_ALARM = 1e-6
 
 Weights = dict[int, Fraction]
