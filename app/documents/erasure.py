@@ -10,11 +10,11 @@ import logging
 import secrets
 import shutil
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from sqlalchemy import String, delete, select, type_coerce, update
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
@@ -30,6 +30,7 @@ from app.storage.blanking import blank_words
 from app.storage.purge import Purge
 from app.storage.tables import Chunk, Document, StoredMessage
 from dragon.errors import NotFoundError
+from dragon.inference.kv_store import KVStore
 from dragon.whole_file import synchronise
 
 log = logging.getLogger(__name__)
@@ -70,19 +71,6 @@ def without(record: dict[str, Any], gone: Collection[str]) -> dict[str, Any]:
     return kept
 
 
-class DerivedStore(Protocol):
-    """A store of data computed from documents when they are first used, such as document KV."""
-
-    def restrict(self, documents: Iterable[str]) -> None:
-        """Remove the data of any document not listed, and keep none of others."""
-
-    def admit(self, document: str) -> None:
-        """Keep data of this document, too."""
-
-    def forget(self, document: str) -> None:
-        """Remove everything stored for a document. Blocks."""
-
-
 @dataclass
 class Erasure:
     """Deletes rows within the caller's transaction, and then all that derives from them.
@@ -93,7 +81,7 @@ class Erasure:
 
     files: Path
     index: DocumentIndex
-    kv: DerivedStore
+    kv: KVStore
     tables: Shelf
     purge: Purge
     sessions: async_sessionmaker[AsyncSession]

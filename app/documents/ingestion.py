@@ -23,7 +23,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.cancellation import to_the_end
 from app.disk import cause_of, is_of_disk
-from app.documents.erasure import DerivedStore, Erasure
+from app.documents.erasure import Erasure
 from app.documents.index import DocumentIndex, Embedding
 from app.documents.parsing import Batch, Looked, Parsing
 from app.documents.progress import Channel, Phase, Progress, ended
@@ -33,6 +33,7 @@ from app.storage import database
 from app.storage.tables import Chunk, Document, Status, WatchedFile, upload_order
 from dragon.errors import DocumentError
 from dragon.inference.fairness import HOUSEHOLD, Household
+from dragon.inference.kv_store import KVStore
 from dragon.localizable import localizable
 
 logger = logging.getLogger(__name__)
@@ -60,7 +61,7 @@ class Ingestion:
     sessions: async_sessionmaker[AsyncSession]
     index: DocumentIndex
     embedding: Embedding
-    kv: DerivedStore
+    kv: KVStore
     erasure: Erasure
     parsing: Parsing = field(default_factory=Parsing)
     _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)

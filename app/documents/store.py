@@ -13,7 +13,7 @@ from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.documents.adding import SEARCHED, Adding
-from app.documents.erasure import DerivedStore, Erasure, Expiry, blank_passages
+from app.documents.erasure import Erasure, Expiry, blank_passages
 from app.documents.folders.folders import Folders
 from app.documents.folders.keeping import CANCELLED, Keeping
 from app.documents.hits import EVERYTHING, Scope
@@ -30,6 +30,7 @@ from app.storage.owned import require_own
 from app.storage.purge import Purge
 from app.storage.tables import Chunk, Document, Status, upload_order
 from dragon.errors import DocumentError, NotFoundError
+from dragon.inference.kv_store import KVStore
 from dragon.localizable import localizable
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.judge import TextJudge
@@ -56,7 +57,7 @@ class DocumentStore:
         data_dir: Path,
         sessions: async_sessionmaker[AsyncSession],
         embedder: TextEmbedder,
-        kv: DerivedStore,
+        kv: KVStore,
         judge: TextJudge,
         *,
         run_urgent: RunJob = asyncio.to_thread,

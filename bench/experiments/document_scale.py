@@ -22,9 +22,9 @@ import numpy.typing as npt
 from app.documents.store import DocumentStore
 from app.owners import DEVICE, act_as
 from app.storage import database
+from dragon.inference.kv_store import KVStore
 from dragon.retrieval.embedder import Passage
 from dragon.retrieval.index import Vectors
-from harness.empty_store import EmptyStore
 from harness.no_judge import NoJudge
 
 DIM = 384
@@ -82,7 +82,9 @@ async def opened(directory: Path) -> Any:
     await asyncio.to_thread(database.migrate, url)
     engine = database.connect(url)
     sessions = database.session_maker(engine)
-    store = DocumentStore(directory, sessions, StandIn(), EmptyStore(), NoJudge())
+    store = DocumentStore(
+        directory, sessions, StandIn(), KVStore(directory / "kv", None, 0), NoJudge()
+    )
     await store.start()
     yield store
     await store.close()

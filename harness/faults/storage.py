@@ -13,7 +13,7 @@ from app.documents.uploads import identity
 from app.ledger.writer import Ledger
 from app.owners import DEVICE, act_as
 from app.storage import database
-from harness.empty_store import EmptyStore
+from dragon.inference.kv_store import KVStore
 from harness.letters import Letters
 from harness.no_judge import NoJudge
 
@@ -57,7 +57,9 @@ async def storage(data_dir: Path) -> AsyncIterator[tuple[DocumentStore, Ledger]]
     act_as(DEVICE)
     engine = database.connect(database.database_url(data_dir))
     sessions = database.session_maker(engine)
-    store = DocumentStore(data_dir, sessions, Letters(), EmptyStore(), NoJudge())
+    store = DocumentStore(
+        data_dir, sessions, Letters(), KVStore(data_dir / "kv", None, 0), NoJudge()
+    )
     ledger = Ledger(sessions)
     await store.start()
     await ledger.start()

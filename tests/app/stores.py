@@ -14,15 +14,14 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import select
 
-from app.documents.erasure import DerivedStore
 from app.documents.progress import Progress
 from app.documents.store import DocumentStore
 from app.paths import packaged
 from app.storage import database
 from app.storage.tables import Chunk, Document, Status
+from dragon.inference.kv_store import KVStore
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.index import Segments
-from harness.empty_store import EmptyStore
 from tests.samples import embedder, judge
 
 NOTE = b"The spare key hangs under the third flowerpot on the balcony.\n"
@@ -50,7 +49,7 @@ def migrated(data_dir: Path) -> str:
 async def opened(
     data_dir: Path,
     model: Embedder | None = None,
-    kv: DerivedStore | None = None,
+    kv: KVStore | None = None,
     watch: Sequence[Path] = (),
 ) -> AsyncIterator[DocumentStore]:
     """A running store; everything of it is closed at the end, as when the service stops."""
@@ -60,7 +59,7 @@ async def opened(
         data_dir,
         database.session_maker(engine),
         model or embedder(),
-        kv or EmptyStore(),
+        kv or KVStore(data_dir / "kv", None, 0),
         judge(),
     )
     await store.start(watch)

@@ -21,8 +21,8 @@ from app.documents.progress import Channel, Phase, Progress
 from app.documents.store import DocumentStore
 from app.owners import DEVICE, act_as
 from app.storage import database
+from dragon.inference.kv_store import KVStore
 from dragon.retrieval.index import Vectors
-from harness.empty_store import EmptyStore
 from tests.samples import embedder, judge
 
 
@@ -45,7 +45,9 @@ async def ingest(data_dir: Path, name: str, content: bytes) -> None:
     url = database.database_url(data_dir)
     database.migrate(url)
     sessions = database.session_maker(database.connect(url))
-    store = DocumentStore(data_dir, sessions, embedder(), EmptyStore(), judge())
+    store = DocumentStore(
+        data_dir, sessions, embedder(), KVStore(data_dir / "kv", None, 0), judge()
+    )
     await store.start()
     document = await store.add(name, content)
     async for _ in await store.watch(document.id):

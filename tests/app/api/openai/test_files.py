@@ -22,8 +22,8 @@ from app.api import errors
 from app.api.openai import files, search
 from app.documents.store import DocumentStore
 from app.storage import database
+from dragon.inference.kv_store import KVStore
 from dragon.inference.tokenizer import Tokenizer
-from harness.empty_store import EmptyStore
 from harness.pdf import pdf
 from tests.app.conftest import serving
 from tests.app.stores import migrated
@@ -39,7 +39,9 @@ def address(tmp_path: Path, tokenizer: Tokenizer) -> Iterator[str]:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         engine = database.connect(migrated(tmp_path))
         sessions = database.session_maker(engine)
-        store = DocumentStore(tmp_path, sessions, embedder(), EmptyStore(), judge())
+        store = DocumentStore(
+            tmp_path, sessions, embedder(), KVStore(tmp_path / "kv", None, 0), judge()
+        )
         await store.start()
         app.state.dragon = SimpleNamespace(documents=store)
         yield
