@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from harness.reference import Passage
@@ -22,8 +22,8 @@ class Query:
 def save(queries: Sequence[Query], path: Path) -> None:
     """Write the documents of each side for `harness.serve`."""
     sides = {
-        "device": {query.text: [asdict(passage) for passage in query.device] for query in queries},
-        "cloud": {query.text: [asdict(passage) for passage in query.cloud] for query in queries},
+        "device": {each.text: [(p.text, p.score) for p in each.device] for each in queries},
+        "cloud": {each.text: [(p.text, p.score) for p in each.cloud] for each in queries},
     }
     path.write_text(json.dumps(sides), encoding="utf-8")
 
@@ -31,4 +31,4 @@ def save(queries: Sequence[Query], path: Path) -> None:
 def load(path: Path, side: str) -> dict[str, list[Passage]]:
     """The documents of one side, "device" or "cloud", by query."""
     found = json.loads(path.read_text(encoding="utf-8"))[side]
-    return {text: [Passage(**passage) for passage in passages] for text, passages in found.items()}
+    return {text: [Passage(*passage) for passage in passages] for text, passages in found.items()}

@@ -16,29 +16,18 @@ from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.protocol.messages import Work
 from dragon.protocol.rules.speculative import Drafted, algorithm1_draft, algorithm1_target
 from dragon.retrieval.prompt_rows import document_rows
-from dragon.retrieval.relevance import relevance
+from dragon.retrieval.relevance import Hit, relevance
 from dragon.sampling import mixture
 from dragon.sampling.mixture import ETA_ONE, Side
 from dragon.sampling.params import Mode, Sampling
 from dragon.sampling.role import Role
 
 
-@dataclass(frozen=True)
-class Passage:
+class Passage(Hit):
     """A document and how likely it answers, as in a response or a workload."""
 
-    text: str
-    score: float
-    document: str = ""
-
-    @property
-    def relevance(self) -> float:
-        """The score in nats."""
-        return relevance(self.score)
-
-    @property
-    def vector(self) -> None:
-        """Unknown: its relevance is not re-scored."""
+    def __init__(self, text: str, score: float, document: str = "") -> None:
+        super().__init__(0, document, "", text, score, relevance(score))
 
 
 def algorithm_1(device: Side, cloud: Side, sampling: Sampling, position: int) -> int:

@@ -34,7 +34,6 @@ from dragon.inference.decoder import Decoder, Decoding, step
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.protocol.messages import Work
-from dragon.retrieval.prompt_rows import document_row
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.privacy import DELTA, Bounded, Budget, bare_of, bounded, drawn
@@ -71,7 +70,7 @@ class Writer:
         conversation = tokenizer.conversation([Message("user", question.text)])
         conversation += tokenizer.encode(begun)
         bare = Row(tuple(tokenizer.bare_row()), -math.inf)
-        note = document_row(tokenizer, text, "note", raw=False)
+        note = Row(tuple(tokenizer.document_row(text)), 0.0, "note")
         self._sides = (
             Decoder(model, [note, bare], conversation, Decoding(referred=True)),
             Decoder(model, [replace(bare, relevance=0.0)], conversation),

@@ -12,10 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
-from typing import Protocol, TypeVar
-
-import numpy as np
-import numpy.typing as npt
+from typing import TypeVar
 
 from dragon.inference.rows import Begins, Quote, Row
 from dragon.inference.tokenizer import Tokenizer
@@ -72,39 +69,6 @@ NOTHING_FOUND = (
 H = TypeVar("H", bound=Hit)
 
 
-class RetrievedText(Protocol):
-    """A text of a document, its relevance in nats and its embedding float32 [dim], if known."""
-
-    @property
-    def document(self) -> str: ...
-
-    @property
-    def text(self) -> str: ...
-
-    @property
-    def relevance(self) -> float: ...
-
-    @property
-    def vector(self) -> npt.NDArray[np.float32] | None: ...
-
-
-P = TypeVar("P", bound=RetrievedText)
-
-
-def document_row(
-    tokenizer: Tokenizer,
-    text: str,
-    document: str,
-    relevance: float = 0.0,
-    *,
-    raw: bool,
-    begins: Begins = Begins.TURNS,
-) -> Row:
-    """The row of one text of a document, the same for the KV cache and for answers."""
-    row = tokenizer.document_row(text, raw=raw, begins=begins)
-    return Row(tuple(row), relevance, document)
-
-
 def bare_row(
     tokenizer: Tokenizer, *, raw: bool, quotes: bool, begins: Begins = Begins.TURNS
 ) -> Row:
@@ -123,22 +87,21 @@ def quotes_of(tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[Quote, ...]:
 
 def document_rows(
     tokenizer: Tokenizer,
-    passages: Sequence[P],
+    passages: Sequence[H],
     room: int,
     *,
     raw: bool,
     quotes: bool,
     begins: Begins = Begins.TURNS,
-) -> tuple[list[Row], list[P]]:
+) -> tuple[list[Row], list[H]]:
     """A row for each passage of at most `room` tokens, and those; the bare row if none fits."""
     rows, kept = [], []
     for passage in passages:
-        row = document_row(
-            tokenizer, passage.text, passage.document, passage.relevance, raw=raw, begins=begins
-        )
-        if len(row.tokens) <= room:
+        tokens = tokenizer.document_row(passage.text, raw=raw, begins=begins)
+        if len(tokens) <= room:
+            row = Row(tuple(tokens), passage.relevance, passage.document, vector=passage.vector)
             quoted = quotes_of(tokenizer, [passage.text]) if quotes and not raw else ()
-            rows.append(replace(row, vector=passage.vector, quotes=quoted))
+            rows.append(replace(row, quotes=quoted))
             kept.append(passage)
     return rows or [bare_row(tokenizer, raw=raw, quotes=quotes, begins=begins)], kept
 

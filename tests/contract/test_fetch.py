@@ -18,7 +18,7 @@ from dragon.inference.decoder import Decoder, step
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.protocol.messages import Work
-from dragon.retrieval.prompt_rows import document_row, document_rows, quotes_of
+from dragon.retrieval.prompt_rows import document_rows, quotes_of
 from dragon.sampling import mixture
 from dragon.sampling.params import Sampling
 from harness import services
@@ -111,7 +111,7 @@ def test_fetched_text_joins_the_devices_own(
     assert pair.network.down_bytes - before < 8192
     assert {source["side"] for source in reply.sources} == {"private", "public"}
     texts = [source["text"] for source in reply.sources]
-    row = document_row(tokenizer, "\n\n".join(texts), "", raw=False)
+    row = Row(tuple(tokenizer.document_row("\n\n".join(texts))), 0.0)
     rows = [replace(row, quotes=quotes_of(tokenizer, texts))]
     assert reply.text == written(tokenizer, model, rows)
 

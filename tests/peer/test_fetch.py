@@ -16,11 +16,11 @@ from dragon.inference.backends.torch.cache import TensorKV
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder
 from dragon.inference.engine import Engine
+from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
 from dragon.link.bodies import Bulk
 from dragon.link.registry import Message
-from dragon.retrieval.prompt_rows import document_row
 from dragon.retrieval.relevance import Hit
 from peer.context import PeerMetrics, Shared
 from peer.serving import CloudFetch
@@ -48,7 +48,7 @@ async def test_a_fetch_waits_for_a_slot(tmp_path: Path) -> None:
     engine = Engine(model)
     answers: list[Decoder] = []
     while engine.free_slots:
-        answers.append(engine.open([document_row(tokenizer, "x", "", raw=False)], [20]))
+        answers.append(engine.open([Row(tuple(tokenizer.document_row("x")), 0.0)], [20]))
         await asyncio.wrap_future(answers[-1].prefilled)
     shared: dict[str, Any] = {
         "engine": engine,
@@ -68,8 +68,7 @@ async def test_a_fetch_waits_for_a_slot(tmp_path: Path) -> None:
     assert not rest.done()
     engine.close(answers.pop())
     data = b"".join(piece.data for piece in await rest if isinstance(piece, Bulk))
-    row = document_row(tokenizer, HIT.text, HIT.document, raw=False)
-    assert len(data) == model.packed_bytes(len(row.tokens))
+    assert len(data) == model.packed_bytes(len(tokenizer.document_row(HIT.text)))
     assert isinstance(TensorKV.unpack(data, *model._kv_shape), TensorKV)
     await asyncio.wrap_future(engine.submit_urgent(lambda: None))
     assert engine.free_slots == 1

@@ -6,7 +6,7 @@ import pytest
 
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Tokenizer
-from dragon.retrieval.prompt_rows import document_row, document_rows
+from dragon.retrieval.prompt_rows import document_rows
 from dragon.retrieval.relevance import BARE_RELEVANCE
 from harness.models import SMALL_MODEL
 from harness.reference import Passage
@@ -29,9 +29,8 @@ def test_passages_that_fit_keep_their_order_and_relevance(
 ) -> None:
     rows, kept = document_rows(tokenizer, PASSAGES, 60, raw=raw, quotes=False)
     assert kept == [PASSAGES[0], PASSAGES[2]]
-    assert rows == [document_row(tokenizer, p.text, p.document, p.relevance, raw=raw) for p in kept]
-    assert [row.tokens for row in rows] == [
-        tuple(tokenizer.document_row(p.text, raw=raw)) for p in kept
+    assert rows == [
+        Row(tuple(tokenizer.document_row(p.text, raw=raw)), p.relevance, p.document) for p in kept
     ]
 
 
