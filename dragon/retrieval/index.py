@@ -10,6 +10,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import faiss
@@ -72,9 +73,6 @@ class VectorIndex:
         Only `allowed` ids, if given, and no `hidden` ones.
         """
         with self._lock:
-            k = min(k, len(self))
-            if k == 0:
-                return []
             query = np.ascontiguousarray(vector.reshape(1, self.dim), dtype=np.float32)
             scores, ids = self._faiss.search(query, k, params=_restricted(allowed, hidden))
         found = zip(ids[0].tolist(), scores[0].tolist(), strict=True)
@@ -114,6 +112,7 @@ _SUFFIX = ".safetensors"
 _FORM = 2  # of files and vectors: other forms are refused
 
 
+@dataclass(frozen=True)
 class Segments:
     """The vectors of documents in a directory; file names begin with the document's id.
 
@@ -121,16 +120,15 @@ class Segments:
     are stored in half precision.
     """
 
-    def __init__(self, directory: Path, fingerprint: str, dim: int) -> None:
-        self._directory = directory
-        self._fingerprint = fingerprint
-        self.dim = dim
+    directory: Path
+    fingerprint: str
+    dim: int
 
     def write(self, document: str, ids: Sequence[int], vectors: Vectors) -> None:
         """Store the vectors [n, dim] of some of a document's chunks, all or nothing."""
         keys = np.asarray(ids, dtype=np.int64)
         halves = np.ascontiguousarray(vectors, dtype=np.float16)
-        path = self._directory / f"{document}.{ids[0]}{_SUFFIX}"
+        path = self.directory / f"{document}.{ids[0]}{_SUFFIX}"
         data = save({"ids": keys, "vectors": halves}, self._metadata(path, keys, halves))
         write_whole(path, data)
 
@@ -156,7 +154,7 @@ class Segments:
 
     def of(self, document: str) -> list[Path]:
         """A document's files."""
-        return sorted(self._directory.glob(f"{document}.*{_SUFFIX}"))
+        return sorted(self.directory.glob(f"{document}.*{_SUFFIX}"))
 
     def remove(self, document: str) -> None:
         """Remove a document's files."""
@@ -166,7 +164,7 @@ class Segments:
     def restrict(self, documents: Collection[str]) -> dict[str, list[Path]]:
         """Remove every file but those of these documents; returns the files by document."""
         kept = defaultdict(list)
-        for path in sorted(self._directory.iterdir()):
+        for path in sorted(self.directory.iterdir()):
             document, _, part = path.name.partition(".")
             if document in documents and part.endswith(_SUFFIX):
                 kept[document].append(path)
@@ -178,4 +176,4 @@ class Segments:
         self, path: Path, ids: npt.NDArray[np.int64], vectors: npt.NDArray[np.float16]
     ) -> dict[str, str]:
         checksum = zlib.crc32(vectors.data, zlib.crc32(ids.data))
-        return {"dragon": f"{_FORM} {checksum:08x} {self._fingerprint} {path.stem}"}
+        return {"dragon": f"{_FORM} {checksum:08x} {self.fingerprint} {path.stem}"}

@@ -125,7 +125,7 @@ class PaddedPairs:
     mask: Tensor
 
     @classmethod
-    def of(cls, rows: Sequence[EncodedPair], padding: int = 0, multiple: int = 1) -> PaddedPairs:
+    def of(cls, rows: Sequence[EncodedPair], multiple: int = 1) -> PaddedPairs:
         """Rows padded to the longest, rounded up to a multiple."""
         longest = max(len(row.tokens) for row in rows)
         length = longest + -longest % multiple
@@ -135,7 +135,7 @@ class PaddedPairs:
 
         tokens, lines = (row.tokens for row in rows), (row.lines for row in rows)
         segments, mask = (row.segments for row in rows), ([1] * len(row.tokens) for row in rows)
-        return cls(padded(tokens, padding), padded(segments), padded(lines, OUTSIDE), padded(mask))
+        return cls(padded(tokens), padded(segments), padded(lines, OUTSIDE), padded(mask))
 
     def to(self, device: str) -> PaddedPairs:
         """The same batch on a device."""

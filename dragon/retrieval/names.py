@@ -171,10 +171,9 @@ def spellings(question: str) -> list[str]:
         if day == "00":
             continue
         words = [word for word, n in _months().items() if n == int(month_)]
+        words += [month_, month_.lstrip("0")]
         for each in dict.fromkeys((day, day.lstrip("0"))):
-            found += [f"{each} {word}" for word in words] + [f"{word} {each}" for word in words]
-            found += [f"{each} {number}" for number in (month_, month_.lstrip("0"))]
-            found += [f"{number} {each}" for number in (month_, month_.lstrip("0"))]
+            found += [spelt for word in words for spelt in (f"{each} {word}", f"{word} {each}")]
     return found
 
 

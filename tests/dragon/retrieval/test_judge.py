@@ -79,9 +79,9 @@ def test_none_and_the_lines_are_one_distribution() -> None:
 
 def test_rows_are_padded() -> None:
     batch = PaddedPairs.of(
-        [EncodedPair([1, 2, 3], [0, 1, 1], [-1, 0, 0]), EncodedPair([4], [0], [-1])], 9, 4
+        [EncodedPair([1, 2, 3], [0, 1, 1], [-1, 0, 0]), EncodedPair([4], [0], [-1])], 4
     )
-    assert batch.tokens.tolist() == [[1, 2, 3, 9], [4, 9, 9, 9]]
+    assert batch.tokens.tolist() == [[1, 2, 3, 0], [4, 0, 0, 0]]
     assert batch.mask.sum(1).tolist() == [3, 1]
     assert batch.lines.max() == 0
 
