@@ -10,9 +10,10 @@ from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
 
+import pytest
 from openpyxl import Workbook  # type: ignore[import-untyped]
 
-from app.documents.parsing import Allowance, Batch, Looked, Parsing
+from app.documents.parsing import Batch, Looked, Parsing
 from app.documents.readers.sniff import FileKind
 from harness.pdf import pdf
 
@@ -151,7 +152,10 @@ async def parse(
     """Parse one file, as `Parsing` does."""
     parsing = Parsing()
     try:
-        read = await parsing.parse(source, name, out, *take, allowed=Allowance(**limits))
+        with pytest.MonkeyPatch.context() as limited:
+            for limit, value in limits.items():
+                limited.setattr(f"app.documents.parsing.{limit}", value)
+            read = await parsing.parse(source, name, out, *take)
         return read.kind, read.note.localizable if read.note else None
     finally:
         await parsing.close()

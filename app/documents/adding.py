@@ -14,11 +14,18 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from app.documents.erasure import Expiry
 from app.documents.folders.keeping import content_identity
 from app.documents.ingestion import Ingestion
-from app.documents.uploads import NO_NAME, Incoming, arrived, clean_collection, clean_name, identity
+from app.documents.uploads import (
+    EMPTY,
+    NO_NAME,
+    Incoming,
+    arrived,
+    clean_collection,
+    clean_name,
+    identity,
+)
 from app.owners import acting, everyone
 from app.storage.tables import Document, Status
 from dragon.errors import DocumentError
-from dragon.localizable import localizable
 
 SEARCHED = frozenset({"user_data", "assistants"})
 """Purposes of files that are read and searched; OpenAI's others are for jobs, and only kept."""
@@ -65,9 +72,7 @@ class Adding:
         if not name:
             raise DocumentError(NO_NAME, param="file")
         if content.size == 0:
-            raise DocumentError(
-                localizable("file.empty", "The file is empty. Nothing was stored."), param="file"
-            )
+            raise DocumentError(EMPTY, param="file")
         async with self.changing:
             document_id = identity(name, collection, content.sha256, acting())
             existing = await self._find(document_id)

@@ -7,12 +7,14 @@ the service, and never looks at what is in a file.
 
     python parse_worker.py
 
-reads jobs from standard input, one JSON array a line: FILE, NAME, OUT, CPU_SECONDS, MEMORY_BYTES.
-For each it writes the pages, joined by form feeds, to OUT as UTF-8, and JSON objects, a line each:
-`parsing.Looked` for each page that is looked at as a picture, `parsing.Batch` for so many
-sentences at a time, in order, then `parsing.Read`. Or the last line is {"error": sentence}, or
-{"errno": number} where the disk failed. They come on standard output in frames, so that a file
-cannot pretend to be at its end: "d" with the number of bytes that follow, "e" with the exit status.
+reads jobs from standard input, one JSON array a line: CPU_SECONDS, MEMORY_BYTES, FILE, "read",
+NAME, OUT or CPU_SECONDS, MEMORY_BYTES, FILE, "draw", PAGE, PASSAGE. It answers in JSON objects, a
+line each. Of a file to read it writes the pages, joined by form feeds, to OUT as UTF-8, and says
+`parsing.Looked` for each page that is looked at as a picture, `parsing.Batch` for so many sentences
+at a time, in order, then `parsing.Parsed`; of a page to draw `parsing.Drawn`. Or the last line is
+{"error": sentence}, or {"errno": number} where the disk failed. They come on standard output in
+frames, so that a file cannot pretend to be at its end: "d" with the number of bytes that follow,
+"e" with the exit status.
 At the end of standard input all ends.
 """
 
@@ -28,6 +30,7 @@ import select
 import signal
 import struct
 import sys
+from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import asdict
 from importlib import import_module
@@ -105,53 +108,62 @@ def _write(kind: bytes, number: int, data: bytes = b"") -> None:
 
 
 def _answers(
-    path: str, name: str, out: str, cpu_seconds: int, memory_bytes: int
+    cpu_seconds: int, memory_bytes: int, path: str, kind: str, *given: Any
 ) -> Iterator[dict[str, Any]]:
-    """Parse under limits of CPU time, memory and output; the lines of the answer."""
-    from app.documents.cell import confine, limit
-    from app.documents.readers.common import NESTED, PAGE_BREAK, UnreadableError
-    from app.documents.readers.ocr import installed
-    from app.documents.readers.read import read
-    from dragon.localizable import localizable
-    from dragon.retrieval import chunking
+    """Do a job under limits of CPU time, memory and output; the lines of the answer."""
+    from app.documents.cell import limit
+    from app.documents.readers.common import NESTED, TOO_MUCH, UnreadableError
 
-    too_much = localizable(
-        "file.memory", "The file takes too much memory to read. Split it into smaller ones."
-    )
     limit(cpu_seconds, memory_bytes)
     resource.setrlimit(resource.RLIMIT_FSIZE, (OUTPUT_BYTES, OUTPUT_BYTES))
     try:
-        content = Path(path).read_bytes()
-        with Path(out).open("w", encoding="utf-8", newline="") as opened:
-            ocr = installed(
-                lambda page, of: print(json.dumps({"page": page, "of": of}), flush=True)
-            )
-            confine(*((ocr.program, ocr.folders) if ocr else ()))
-            kind, reading = read(content, name, ocr)
-            del content
-            opened.write(PAGE_BREAK.join(reading.pages))
-            opened.flush()
-        length = len(PAGE_BREAK) * (len(reading.pages) - 1) + sum(map(len, reading.pages))
-        found = chunking.each_sentence(reading.pages, alone=kind.tabular)
-        size = _SENTENCES
-        while cut := list(itertools.islice(found, size)):
-            rows = [{**vars(s), "confidence": reading.confidence.get(s.page or 0)} for s in cut]
-            rows = rows if kind.paged else [{**row, "page": None} for row in rows]
-            yield {"sentences": rows, "pages": len(reading.pages), "length": length}
-            size = min(2 * size, _MOST_SENTENCES)
-        note = reading.note and reading.note.as_json()
-        yield {"kind": kind, "note": note, "properties": asdict(reading.properties)}
+        yield from (_read if kind == "read" else _draw)(Path(path).read_bytes(), *given)
     except UnreadableError as error:
         yield {"error": error.message.as_json()}
     except OSError as error:
         if error.errno == errno.EFBIG:  # the limit on what it may write
-            yield {"error": too_much.as_json()}
+            yield {"error": TOO_MUCH.as_json()}
         else:
             yield {"errno": error.errno}
     except RecursionError:
         yield {"error": NESTED.as_json()}
     except MemoryError:
-        yield {"error": too_much.as_json()}
+        yield {"error": TOO_MUCH.as_json()}
+
+
+def _read(content: bytes, name: str, out: str) -> Iterator[dict[str, Any]]:
+    from app.documents.cell import confine
+    from app.documents.readers.common import PAGE_BREAK
+    from app.documents.readers.ocr import installed
+    from app.documents.readers.read import read
+    from dragon.retrieval import chunking
+
+    with Path(out).open("w", encoding="utf-8", newline="") as opened:
+        ocr = installed(lambda page, of: print(json.dumps({"page": page, "of": of}), flush=True))
+        confine(*((ocr.program, ocr.folders) if ocr else ()))
+        kind, reading = read(content, name, ocr)
+        del content
+        opened.write(PAGE_BREAK.join(reading.pages))
+        opened.flush()
+    length = len(PAGE_BREAK) * (len(reading.pages) - 1) + sum(map(len, reading.pages))
+    found = chunking.each_sentence(reading.pages, alone=kind.tabular)
+    size = _SENTENCES
+    while cut := list(itertools.islice(found, size)):
+        rows = [{**vars(s), "confidence": reading.confidence.get(s.page or 0)} for s in cut]
+        rows = rows if kind.paged else [{**row, "page": None} for row in rows]
+        yield {"sentences": rows, "pages": len(reading.pages), "length": length}
+        size = min(2 * size, _MOST_SENTENCES)
+    note = reading.note and reading.note.as_json()
+    yield {"kind": kind, "note": note, "properties": asdict(reading.properties)}
+
+
+def _draw(pdf: bytes, page: int, passage: str) -> Iterator[dict[str, Any]]:
+    from app.documents.cell import confine
+    from app.documents.page_picture import drawn
+
+    confine()
+    png, mark = drawn(pdf, page, passage)
+    yield {"picture": b64encode(png).decode(), "mark": mark}
 
 
 if __name__ == "__main__":

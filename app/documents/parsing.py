@@ -12,25 +12,26 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from app.documents.parse_worker import FRAME
-from app.documents.readers.common import Properties
+from app.documents.readers.common import TOO_MUCH, Properties
 from app.documents.readers.sniff import FileKind
 from app.places import Places
 from dragon.errors import DocumentError
 from dragon.localizable import Localizable, localizable
+from dragon.retrieval.chunking import ChunkSentence
 from dragon.whole_file import synchronise
 
-_LINE_BYTES = 16 << 20  # of a batch: ten times what it usually has
+_CPU_SECONDS, _CLOCK_SECONDS = 120, 600  # a parser gets only a share of a busy machine
+_DRAW_CPU_SECONDS, _DRAW_CLOCK_SECONDS = 20, 60
+_MEMORY_BYTES = 1 << 30
+_LINE_BYTES = 32 << 20  # of a page in Base64 that is all noise; of a batch it is far less
 _SMALL_BYTES = 1 << 20  # such a file does not wait behind a larger one
 _IDLE_S = 10.0
 
-_TOO_MUCH = localizable(
-    "file.costly", "The file takes too much time or memory to read. Split it into smaller ones."
-)
 _DAMAGED = localizable(
     "file.unread", "The file could not be read: it is damaged, or too large to parse."
 )
@@ -44,14 +45,10 @@ class _FromParser(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
 
-class Cut(_FromParser):
-    """A sentence, as `ChunkSentence`; the `confidence` of recognised text is in percent."""
+@dataclass(frozen=True)
+class Cut(ChunkSentence):
+    """A sentence; the `confidence` of recognised text is in percent."""
 
-    text: str
-    start: int
-    end: int
-    page: int | None
-    context: str
     confidence: int | None
 
 
@@ -91,6 +88,13 @@ class Parsed(_FromParser):
     properties: Properties
 
 
+class Drawn(_FromParser):
+    """A page as PNG in Base64, and where the first mark on it is, from 0 at its top; or nowhere."""
+
+    picture: str
+    mark: Annotated[float, Field(ge=0, le=1)] | None
+
+
 class _Unread(_FromParser):
     error: Sentence
 
@@ -99,20 +103,12 @@ class _DiskFailed(_FromParser):
     errno: int
 
 
-_Line = Batch | Looked | Parsed | _Unread | _DiskFailed
+_Line = Batch | Looked | Parsed | Drawn | _Unread | _DiskFailed
 _LINE: TypeAdapter[_Line] = TypeAdapter(_Line)
 
 
 Take = Callable[[Batch | Looked], Awaitable[None]]
-
-
-@dataclass(frozen=True)
-class Allowance:
-    """What parsing a file may take: CPU time, wall-clock time and memory."""
-
-    seconds: int = 120
-    clock_seconds: int = 600  # a parser gets only a share of a busy machine
-    memory_bytes: int = 1 << 30
+Last = TypeVar("Last", Parsed, Drawn)
 
 
 class _Worker:
@@ -189,14 +185,7 @@ class Parsing:
             worker.dismiss()
             await worker.ended()
 
-    async def parse(
-        self,
-        path: Path,
-        name: str,
-        out: Path,
-        take: Take | None = None,
-        allowed: Allowance = Allowance(),
-    ) -> Parsed:
+    async def parse(self, path: Path, name: str, out: Path, take: Take | None = None) -> Parsed:
         """Parse a file uploaded as name, write its text to out, and `take` what is found meanwhile.
 
         The text is UTF-8, its pages joined by form feeds. The sentences come in order while the
@@ -206,24 +195,38 @@ class Parsing:
         """
         # A unique name, since the same file may be parsed twice at once.
         partial = out.with_name(f"{out.name}.{secrets.token_hex(8)}.partial")
-        job = str(path), name, str(partial), allowed.seconds, allowed.memory_bytes
+        job = _CPU_SECONDS, _MEMORY_BYTES, str(path), "read", name, str(partial)
         size = (await asyncio.to_thread(path.stat)).st_size
         lane = self._small if size <= _SMALL_BYTES else self._large
-        async with lane.one(), self._worker() as worker:
+        try:
+            async with lane.one(), asyncio.timeout(_CLOCK_SECONDS):
+                result = await self._done(Parsed, job, take)
+            # Or a power cut could leave an empty text, and with it an empty document.
+            await asyncio.to_thread(synchronise, partial)
+            partial.replace(out)
+        except TimeoutError:
+            raise DocumentError(TOO_MUCH) from None
+        finally:
+            partial.unlink(missing_ok=True)
+        return result
+
+    async def draw(self, pdf: Path, page: int, passage: str) -> Drawn:
+        """A page of a PDF, from 1, with a passage marked. Raises as `parse`, and TimeoutError."""
+        job = _DRAW_CPU_SECONDS, _MEMORY_BYTES, str(pdf), "draw", page, passage
+        async with asyncio.timeout(_DRAW_CLOCK_SECONDS):
+            return await self._done(Drawn, job)
+
+    async def _done(
+        self, kind: type[Last], job: tuple[str | int, ...], take: Take | None = None
+    ) -> Last:
+        """Have a worker do a job, which ends with a line of this kind."""
+        async with self._worker() as worker:
             try:
-                async with asyncio.timeout(allowed.clock_seconds):
-                    result = await _followed(worker, worker.lines(*job), take)
-                # Or a power cut could leave an empty text, and with it an empty document.
-                await asyncio.to_thread(synchronise, partial)
-                partial.replace(out)
-            except TimeoutError:
-                raise DocumentError(_TOO_MUCH) from None
+                return await _followed(worker, worker.lines(*job), kind, take)
             finally:
                 if not worker.usable:  # nothing may write to it any more
                     worker.dismiss()
                     await worker.ended()
-                partial.unlink(missing_ok=True)
-        return result
 
     @asynccontextmanager
     async def _worker(self) -> AsyncIterator[_Worker]:
@@ -250,7 +253,9 @@ class Parsing:
         worker.dismiss()
 
 
-async def _followed(worker: _Worker, lines: AsyncIterator[bytes], take: Take | None) -> Parsed:
+async def _followed(
+    worker: _Worker, lines: AsyncIterator[bytes], kind: type[Last], take: Take | None
+) -> Last:
     """Take all that a parser finds; its last word."""
     last: _Line | None = None
     try:
@@ -260,7 +265,7 @@ async def _followed(worker: _Worker, lines: AsyncIterator[bytes], take: Take | N
                 await take(last)
     except (ValueError, asyncio.IncompleteReadError, ConnectionError):  # it is no line of ours
         raise DocumentError(_DAMAGED) from None
-    if isinstance(last, Parsed) and worker.status == 0:
+    if isinstance(last, kind) and worker.status == 0:
         return last
     if isinstance(last, _Unread):
         raise DocumentError(last.error.localizable)
@@ -268,4 +273,4 @@ async def _followed(worker: _Worker, lines: AsyncIterator[bytes], take: Take | N
         raise OSError(last.errno, os.strerror(last.errno))
     # Sent by the resource limits, where the process has not ended by itself.
     limited = worker.status in {-signal.SIGXCPU, -signal.SIGKILL}
-    raise DocumentError(_TOO_MUCH if limited else _DAMAGED)
+    raise DocumentError(TOO_MUCH if limited else _DAMAGED)

@@ -19,6 +19,7 @@ from app.documents.folders.keeping import CANCELLED, Keeping
 from app.documents.hits import EVERYTHING, Scope
 from app.documents.index import DocumentIndex, Embedding, RunJob
 from app.documents.ingestion import Ingestion
+from app.documents.parsing import Drawn
 from app.documents.progress import Progress, final
 from app.documents.redaction import Redaction
 from app.documents.search import Finder
@@ -92,7 +93,7 @@ class DocumentStore:
         keeping = Keeping(
             self._files, self._incoming, sessions, self._ingestion, self._erasure, self._changing
         )
-        self.folders = Folders(data_dir, sessions, keeping)
+        self.folders = Folders(data_dir.resolve(), sessions, keeping)
 
     async def start(self, watch: Iterable[Path] = ()) -> None:
         """Remove leftovers of a crash, reconcile the index, resume ingestion, follow folders."""
@@ -204,6 +205,11 @@ class DocumentStore:
                 "file.bytes", "The bytes of file '{id}' are gone; upload it again.", id=document_id
             )
             raise NotFoundError(message) from None
+
+    async def picture(self, document_id: str, page: int, passage: str) -> Drawn:
+        """A page of a PDF, from 1. Raises DocumentError, OSError or TimeoutError, if it is none."""
+        with await self.content(document_id) as original:
+            return await self._ingestion.parsing.draw(Path(original.name), page, passage)
 
     async def text(self, document_id: str) -> tuple[Document, str]:
         """A document and its text, as it was parsed. Raises DocumentError where it was not."""

@@ -26,6 +26,7 @@ MAX_COLLECTION_CHARACTERS = 64
 # Marks in a document's directory: its row is not written yet, or is about to be deleted.
 ARRIVING, DELETING = "arriving", "deleting"
 NO_NAME = localizable("file.no_name", "The file has no name.")
+EMPTY = localizable("file.nothing", "The file is empty.")
 _TOO_LARGE = localizable(
     "file.too_large", "The file is over the limit of {size} MB. Split it.", size=MAX_BYTES // 10**6
 )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from base64 import b64encode
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -22,7 +21,7 @@ from app.api.openai.openapi import failures
 from app.api.page.markdown import render
 from app.container import AppState, State
 from app.documents.folders.folders import FileState, Folder
-from app.documents.page_picture import drawn
+from app.documents.parsing import Drawn
 from app.documents.readers.common import PAGE_BREAK
 from app.documents.readers.sniff import FileKind
 from app.documents.redaction import QuotedIn, Redaction
@@ -30,7 +29,7 @@ from app.documents.store import MAX_WINDOW
 from app.documents.uploads import MAX_COLLECTION_CHARACTERS
 from app.owners import acting, acting_as
 from app.paths import short
-from dragon.errors import InvalidRequestError, NotFoundError, NotYoursError
+from dragon.errors import DocumentError, InvalidRequestError, NotFoundError, NotYoursError
 from dragon.localizable import localizable, with_localizable
 
 router = APIRouter(prefix="/api")
@@ -103,7 +102,7 @@ async def page(
     number: Annotated[int, Query(ge=1)],
     mark: Place = 0,
     until: Place = 0,
-) -> dict[str, Any]:
+) -> Drawn:
     """A page of a PDF as it looks, with the text from `mark` to `until` marked on it.
 
     The `picture` is PNG in Base64; `mark` is where the mark begins, as a fraction of its height.
@@ -114,12 +113,11 @@ async def page(
         raise NotFoundError(_NO_PAGE)
     first = sum(len(each) + len(PAGE_BREAK) for each in pages[: number - 1])
     passage = pages[number - 1][max(0, mark - first) : max(0, until - first)]
-    async with state.beside.one():
-        with await state.documents.content(document) as pdf:
-            drawing = await drawn(pdf, number, passage)
-    if drawing is None:
-        raise NotFoundError(_NO_PAGE)
-    return {"picture": b64encode(drawing.png).decode(), "mark": drawing.mark}
+    try:
+        async with state.beside.one():
+            return await state.documents.picture(document, number, passage)
+    except (DocumentError, OSError):
+        raise NotFoundError(_NO_PAGE) from None
 
 
 @router.post("/documents/quoted", tags=_DOCUMENTS)

@@ -8,7 +8,7 @@ import os
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
@@ -78,30 +78,30 @@ _STATE: ColumnElement[str] = case(
 )
 
 
+@dataclass
 class Folders:
-    """Follows folders from `start` to `close`. `data_dir` is never looked into."""
+    """Follows folders from `start` to `close`. `data_dir`, resolved, is never looked into."""
 
-    def __init__(
-        self, data_dir: Path, sessions: async_sessionmaker[AsyncSession], keeping: Keeping
-    ) -> None:
-        self._data_dir = data_dir.resolve()
-        self._sessions = sessions
-        self._keeping = keeping
-        self._watchers: dict[str, Watcher] = {}
-        self._leaving: set[str] = set()  # whose documents are being deleted
-        self._changing = asyncio.Lock()
+    data_dir: Path
+    sessions: async_sessionmaker[AsyncSession]
+    keeping: Keeping
+    _watchers: dict[str, Watcher] = field(default_factory=dict)
+    _leaving: set[str] = field(default_factory=set)  # whose documents are being deleted
+    _changing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
         # Of their own: a drive that does not answer holds up nothing but its folder.
         self._threads = ThreadPoolExecutor(MOST, "folder")
 
     async def start(self, named: Iterable[Path] = ()) -> None:
         """Follow the folders that are known, and those that are named."""
-        async with self._sessions() as session:
+        async with self.sessions() as session:
             for folder in await session.scalars(select(WatchedFolder)):
                 self._follow(folder)
         for path in named:
             try:
                 with acting_as(DEVICE):
-                    if self._known(await asyncio.to_thread(_real, path, self._data_dir)) is None:
+                    if self._known(await asyncio.to_thread(_real, path, self.data_dir)) is None:
                         await self.add(path)
             except InvalidRequestError as error:  # it may be there at the next start
                 log.warning("%s", error.message)
@@ -118,7 +118,7 @@ class Folders:
         folder's id. Raises InvalidRequestError.
         """
         async with self._changing:
-            root = await asyncio.to_thread(_real, path, self._data_dir)
+            root = await asyncio.to_thread(_real, path, self.data_dir)
             name = clean_collection(root.name[:MAX_COLLECTION_CHARACTERS])
             known = self._known(root)
             if known is not None:
@@ -131,7 +131,7 @@ class Folders:
                 unread = update(WatchedFile).where(
                     WatchedFile.folder_id == known.folder.id, WatchedFile.problem.is_not(None)
                 )
-                async with self._sessions.begin() as session:
+                async with self.sessions.begin() as session:
                     await session.execute(unread.values(size=None, changed_ns=None))
                 known.look_again()
                 return known.folder.id
@@ -141,7 +141,7 @@ class Folders:
                 path=str(root),
                 collection=name if collection is None else clean_collection(collection),
             )
-            async with self._sessions.begin() as session:
+            async with self.sessions.begin() as session:
                 session.add(folder)
             self._follow(folder)
             return folder.id
@@ -152,7 +152,7 @@ class Folders:
         self._leaving.add(folder)
         try:
             await watcher.close()
-            await self._keeping.remove(folder)
+            await self.keeping.remove(folder)
             self._watchers.pop(folder, None)
         finally:
             self._leaving.discard(folder)
@@ -166,7 +166,7 @@ class Folders:
         )
         # Taken before the counts: who sees that a folder was looked at sees all of its files.
         states = [(each.folder, each.state) for each in self._own()]
-        async with self._sessions() as session:
+        async with self.sessions() as session:
             rows = await session.execute(counted)
             counts = {(folder, FileState(state)): count for folder, state, count in rows}
         found = []
@@ -194,14 +194,14 @@ class Folders:
         )
         if state is not None:
             of_folder = of_folder.where(_STATE.is_(state))
-        async with self._sessions() as session:
+        async with self.sessions() as session:
             rows = await session.execute(of_folder)
             return [File(path, FileState(at), why, document) for path, at, why, document in rows]
 
     def _follow(self, folder: WatchedFolder) -> None:
-        ingestion = self._keeping.ingestion
+        ingestion = self.keeping.ingestion
         watcher = Watcher(
-            folder, self._keeping, self._data_dir, lambda: ingestion.has_room, self._threads
+            folder, self.keeping, self.data_dir, lambda: ingestion.has_room, self._threads
         )
         self._watchers[folder.id] = watcher
         watcher.start()

@@ -16,6 +16,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
 from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -38,7 +39,7 @@ from app.documents.folders.scan import (
     identity_of,
     scan,
 )
-from app.documents.uploads import MAX_BYTES
+from app.documents.uploads import EMPTY, MAX_BYTES
 from app.owners import act_as
 from app.storage.tables import WatchedFile, WatchedFolder
 from dragon.errors import StorageError
@@ -51,7 +52,6 @@ log = logging.getLogger(__name__)
 TOO_LARGE = localizable(
     "file.large", "The file is over the limit of {size} MB.", size=MAX_BYTES // 10**6
 )
-EMPTY = localizable("file.nothing", "The file is empty.")
 
 # A file is read once nobody has written it for so long, and given up once it is missed for so long:
 # a file that moves may be gone for a moment, and then be found elsewhere.
@@ -69,20 +69,20 @@ _MAIL = frozenset({"cur", "new"})  # in mailboxes with names like `.Sent`, too
 _AGAIN_S, _LATER_S = 1.0, 60.0  # after something that passes, and else
 
 
+@dataclass
 class Listener:
-    """Sets `changed` for what happens in the directories that it is told of, until it is closed."""
+    """Sets `changed` for what happens in the directories that it is told of, until it is closed.
 
-    def __init__(
-        self, root: Path, changed: asyncio.Event, identity: Callable[[], Awaitable[Identity]]
-    ) -> None:
-        """`identity` is that of the folder which has the path now; it raises OSError for none."""
-        self._root = root
-        self._changed = changed
-        self._identity = identity
-        self._directories: Mapping[str, Identity] = {}
-        self._others = asyncio.Event()  # ends what is being heard
-        self._closed = False
-        self.hears = True
+    `identity` is that of the folder which has the path now; it raises OSError for none.
+    """
+
+    root: Path
+    changed: asyncio.Event
+    identity: Callable[[], Awaitable[Identity]]
+    hears: bool = True
+    _directories: Mapping[str, Identity] = field(default_factory=dict)
+    _others: asyncio.Event = field(default_factory=asyncio.Event)  # ends what is being heard
+    _closed: bool = False
 
     def tell(self, directories: Mapping[str, Identity]) -> None:
         """Listen to these directories, relative to the folder, and to no others."""
@@ -107,10 +107,10 @@ class Listener:
                 await self._hear()
             except (FileNotFoundError, ExceptionGroup):
                 # A directory is gone already, or a name is no text and ends all hearing.
-                self._changed.set()
+                self.changed.set()
                 await pause(self._others, _AGAIN_S)
             except (OSError, RuntimeError) as error:  # such as no more of the system's watches
-                log.warning("changes in %s are found late: %s", self._root, error)
+                log.warning("changes in %s are found late: %s", self.root, error)
                 self.hears = False
                 await pause(self._others, _LATER_S)
 
@@ -118,7 +118,7 @@ class Listener:
         """Hear of changes until there are other directories to listen to."""
         known = self._directories
         events = awatch(
-            *(self._root / each for each in known if each.isprintable()),
+            *(self.root / each for each in known if each.isprintable()),
             watch_filter=self._matters,
             debounce=1000,
             stop_event=self._others,
@@ -128,17 +128,17 @@ class Listener:
             ignore_permission_denied=True,
         )
         async with aclosing(events):
-            self._changed.set()  # by what nobody heard of before
+            self.changed.set()  # by what nobody heard of before
             async for changes in events:
                 there = None
                 with suppress(OSError):
-                    there = await self._identity()
+                    there = await self.identity()
                 if changes or there != known[""]:  # another directory, or drive, or none
-                    self._changed.set()
+                    self.changed.set()
 
     def _matters(self, _: Change, path: str) -> bool:
         """Whether a change may concern a file that is followed."""
-        parts = Path(path).relative_to(self._root).parts
+        parts = Path(path).relative_to(self.root).parts
         named = parts[-1:] and (parts[-1] in RULES or not _MAIL.isdisjoint(parts))
         return bool(named) or not any(USUAL(f"{part}/") for part in parts)
 
@@ -153,6 +153,7 @@ class FolderState(StrEnum):
     FAILING = "failing"  # the device's disk or database; it goes on once it can
 
 
+@dataclass
 class Watcher:
     """Follows a folder from `start` to `close`.
 
@@ -161,28 +162,22 @@ class Watcher:
     What blocks is done by `threads`.
     """
 
-    def __init__(
-        self,
-        folder: WatchedFolder,
-        keeping: Keeping,
-        apart: Path,
-        has_room: Callable[[], bool],
-        threads: Executor,
-    ) -> None:
-        self.folder = folder
-        self.state = FolderState.STARTING
-        self._root = Path(folder.path)
-        self._keeping = keeping
-        self._apart = apart
-        self._has_room = has_room
-        self._threads = threads
-        self._changed = asyncio.Event()
-        self._closing = asyncio.Event()
+    folder: WatchedFolder
+    keeping: Keeping
+    apart: Path
+    has_room: Callable[[], bool]
+    threads: Executor
+    state: FolderState = FolderState.STARTING
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _closing: asyncio.Event = field(default_factory=asyncio.Event)
+    _missed: dict[str, float] = field(default_factory=dict)
+    _full: Identity | None = None  # the directory that had something in it
+    _scan_s: float = 0.0
+    _tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._root = Path(self.folder.path)
         self._listener = Listener(self._root, self._changed, self._identity)
-        self._missed: dict[str, float] = {}
-        self._full: Identity | None = None  # the directory that had something in it
-        self._scan_s = 0.0
-        self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         """Begin with what has changed since the device ran last."""
@@ -203,10 +198,10 @@ class Watcher:
         self._changed.set()
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        return await asyncio.get_running_loop().run_in_executor(self.threads, work)
 
     async def _identity(self) -> Identity:
-        return await self._in_thread(partial(identity_of, self._root, self._apart))
+        return await self._in_thread(partial(identity_of, self._root, self.apart))
 
     async def _follow(self) -> None:
         act_as(self.folder.owner)
@@ -235,7 +230,7 @@ class Watcher:
         began = time.monotonic()
         try:
             found = await self._in_thread(
-                partial(scan, self._root, self._apart, self._closing.is_set)
+                partial(scan, self._root, self.apart, self._closing.is_set)
             )
         except OSError:
             self.state = FolderState.MISSING
@@ -244,21 +239,21 @@ class Watcher:
         finally:
             self._scan_s = time.monotonic() - began
         self._listener.tell(found.directories)
-        known = await self._keeping.known(self.folder.id)
+        known = await self.keeping.known(self.folder.id)
         # Where a drive is not mounted there is an empty directory; else somebody emptied it.
         if found.bare and known and found.identity != self._full:
             self.state = FolderState.MISSING
             return _SOON_S
         self._full = found.identity
         if new := found.files.keys() - known.keys():
-            await self._keeping.expect(self.folder.id, new)
-            known = await self._keeping.known(self.folder.id)
+            await self.keeping.expect(self.folder.id, new)
+            known = await self.keeping.known(self.folder.id)
         self.state = FolderState.WATCHED
         latest = _LATEST_S if self._listener.hears else _UNHEARD_S
         return min(
             await self._read(found, known),
             await self._give_up(found, known),
-            _SOON_S if await self._keeping.settle(self.folder.id) else latest,
+            _SOON_S if await self.keeping.settle(self.folder.id) else latest,
         )
 
     async def _read(self, found: Scan, known: Mapping[str, WatchedFile]) -> float:
@@ -274,7 +269,7 @@ class Watcher:
             if 0 <= quiet < _QUIET_S:
                 latest = min(latest, _QUIET_S - quiet)
                 continue
-            while not (self._has_room() or self._closing.is_set()):
+            while not (self.has_room() or self._closing.is_set()):
                 await pause(self._closing, _ROOM_S)
             slice_s = _SLICE_S if self._changed.is_set() else _LONG_SLICE_S
             if time.monotonic() - began > slice_s or self._closing.is_set():
@@ -286,17 +281,17 @@ class Watcher:
     async def _take(self, file: WatchedFile, path: str, mark: Mark) -> bool:
         """Read a file, or note why it cannot be read; returns whether either was done."""
         if mark.size > MAX_BYTES:
-            await self._keeping.refuse(file, TOO_LARGE, mark)
+            await self.keeping.refuse(file, TOO_LARGE, mark)
             return True
         try:
-            content = await self._in_thread(partial(content_of, self._root, self._apart, path))
+            content = await self._in_thread(partial(content_of, self._root, self.apart, path))
         except FileNotFoundError:
             return False
         except OSError as error:
             why = error.strerror or "?"
             problem = localizable("file.closed", "The file cannot be opened: {why}.", why=why)
             if file.problem != problem:
-                await self._keeping.refuse(file, problem, None)
+                await self.keeping.refuse(file, problem, None)
             return True
         if content is None:
             return False
@@ -304,9 +299,9 @@ class Watcher:
         if read != mark:
             return False
         if not data:
-            await self._keeping.refuse(file, EMPTY, mark)
+            await self.keeping.refuse(file, EMPTY, mark)
             return True
-        await self._keeping.hold(self.folder, file.path, data, mark)
+        await self.keeping.hold(self.folder, file.path, data, mark)
         return True
 
     async def _give_up(self, found: Scan, known: Mapping[str, WatchedFile]) -> float:
@@ -316,5 +311,5 @@ class Watcher:
         self._missed = {path: self._missed.get(path, now) for path in gone}
         given_up = {path for path, since in self._missed.items() if now - since >= _GRACE_S}
         if given_up:
-            await self._keeping.forget(self.folder.id, given_up)
+            await self.keeping.forget(self.folder.id, given_up)
         return _SOON_S if len(given_up) < len(gone) else math.inf

@@ -17,6 +17,9 @@ PAGE_BREAK = "\f"
 ENCRYPTED = localizable("file.encrypted", "The file is encrypted. Save it without a password.")
 NESTED = localizable("file.nested", "The file is nested too deeply to be read.")
 NO_TEXT = localizable("file.no_text", "The file has no text in it.")
+TOO_MUCH = localizable(
+    "file.costly", "The file takes too much time or memory to read. Split it into smaller ones."
+)
 
 _NOT_TEXT = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f\ufffe\uffff\ud800-\udfff]")
 _PLAIN = dict.fromkeys(map(ord, "\u00ad\u200b\u2060\ufeff")) | {
@@ -73,6 +76,11 @@ class UnreadableError(Exception):
 def unreadable(code: str, english: str, /, **values: str | int) -> UnreadableError:
     """The error with a message as `localizable` makes it."""
     return UnreadableError(localizable(code, english, **values))
+
+
+def too_many_pages(most: int) -> UnreadableError:
+    """The error of a file with more than so many pages."""
+    return unreadable("file.pages", "The file has more than {count} pages. Split it.", count=most)
 
 
 def clean(text: str) -> str:

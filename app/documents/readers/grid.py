@@ -27,7 +27,7 @@ _YEAR = re.compile(r"(?:1[5-9]|20)\d\d")
 _FULL = 0.6  # of the fullest row's cells, that a header has
 _LONG_NAME = 25  # characters
 _LOOKED_AT = 50  # rows, for what a table is like
-_MOST_COLUMNS = 1000
+MOST_COLUMNS = 1000
 
 
 @dataclass(frozen=True)
@@ -80,18 +80,18 @@ def _filled(cells: Sequence[Sequence[Cell]]) -> list[list[str]]:
     reaching: dict[int, tuple[int, str]] = {}  # by column: for how many rows more, and what
     for row in cells:
         if not reaching and all(cell.down == cell.across == 1 for cell in row):
-            rows.append([cell.text for cell in row[:_MOST_COLUMNS]])
+            rows.append([cell.text for cell in row[:MOST_COLUMNS]])
             continue
         texts: list[str] = []
         waiting = iter(row)
-        while len(texts) < _MOST_COLUMNS:
+        while len(texts) < MOST_COLUMNS:
             left, text = reaching.pop(len(texts), (0, ""))
             if left:
                 if left > 1:
                     reaching[len(texts)] = left - 1, text
                 texts.append(text)
             elif cell := next(waiting, None):
-                for _ in range(min(cell.across, _MOST_COLUMNS - len(texts))):
+                for _ in range(min(cell.across, MOST_COLUMNS - len(texts))):
                     if cell.down > 1:
                         reaching[len(texts)] = cell.down - 1, cell.text
                     texts.append(cell.text)

@@ -32,6 +32,7 @@ from app.documents.readers.common import (
     unreadable,
 )
 from app.documents.readers.grid import Cell, table_lines
+from app.documents.readers.paragraphs import FENCE
 from dragon.localizable import localizable
 
 _CONTAINER = "META-INF/container.xml"
@@ -174,17 +175,16 @@ def epub_text(archive: Archive) -> FileText:
         for item in package.iter("{*}item")
         if item.get("media-type") in _PAGES
     }
-    order = [each.get("idref") for each in package.iter("{*}itemref")]
-    names = [items[each] for each in order if each in items]
+    order = (items.get(each.get("idref")) for each in package.iter("{*}itemref"))
+    names = list(dict.fromkeys(filter(None, order)))
     # A book without DRM may still encrypt its fonts.
     locked = "//*[local-name()='CipherReference']/@URI"
     uris = archive.xml(_ENCRYPTION).xpath(locked) if _ENCRYPTION in archive.names else ()
     if {unquote(uri) for uri in uris} & set(names):
         raise unreadable("file.drm", "The book is encrypted (DRM) and cannot be read.")
-    names = list(dict.fromkeys(names))
     missing = [name for name in names if name not in archive.names]
-    chapters = [html_text(archive.read(name)) for name in names if name in archive.names]
-    chapters = [chapter for chapter in chapters if chapter.strip()]
+    texts = (html_text(archive.read(name)) for name in names if name in archive.names)
+    chapters = list(filter(str.strip, texts))
     if not chapters:
         raise UnreadableError(NO_TEXT)
     title, author = (
@@ -204,7 +204,6 @@ def epub_text(archive: Archive) -> FileText:
 _ROW = re.compile(r"\s*\|.*\|\s*")
 _RULE = re.compile(r"\s*\|(?:\s*:?-+:?\s*\|)+\s*")
 _BORDER = re.compile(r"(?<!\\)\|")
-_FENCE = re.compile(r"\s*(?:```|~~~)")
 _FRONT = re.compile(r"---[ \t]*\n(.{0,65536}?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _TITLE = re.compile(r"\s*# ")
 # Code, which is left alone, or [[note#heading|alias]], before which ! shows what is linked.
@@ -260,7 +259,7 @@ def _words(value: object) -> str | None:
 def _lines(lines: list[str]) -> Iterator[str]:
     at, code = 0, False
     while at < len(lines):
-        code ^= bool(_FENCE.match(lines[at]))
+        code ^= bool(FENCE.match(lines[at]))
         end = at if code else _end_of_table(lines, at)
         if end > at:
             rows = [_cells(line) for line in lines[at:end] if not _RULE.fullmatch(line)]

@@ -25,6 +25,7 @@ from app.documents.readers.common import (
     FileText,
     UnreadableError,
     damaged,
+    too_many_pages,
     unreadable,
 )
 from app.documents.readers.paragraphs import unwrapped
@@ -52,9 +53,6 @@ _TOO_LARGE = localizable(
     "file.megapixels",
     "The image has more than {count} megapixels. Make it smaller.",
     count=_LARGEST // 1_000_000,
-)
-_TOO_MANY = localizable(
-    "file.image.pages", "The image has more than {count} pages. Split it.", count=_MOST_PAGES
 )
 _PR_SET_PDEATHSIG = 1
 _MOST_NAMED = 10
@@ -219,7 +217,7 @@ def image_text(data: bytes, kind: str, ocr: Tesseract | None) -> FileText:
         pages = []
         for number, frame in enumerate(frames):
             if number == _MOST_PAGES:
-                raise UnreadableError(_TOO_MANY)
+                raise too_many_pages(_MOST_PAGES)
             pages.append(ocr.read(_page(frame), (number + 1, count)))
     except Image.DecompressionBombError:
         raise UnreadableError(_TOO_LARGE) from None

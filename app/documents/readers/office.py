@@ -14,7 +14,7 @@ from typing import Any
 
 from app.documents.readers.archive import DOCX_TEXT, PPTX_SLIDES, RELATIONS, Archive
 from app.documents.readers.common import UnreadableError, damaged, one_line, tidy
-from app.documents.readers.grid import Cell, table_lines
+from app.documents.readers.grid import MOST_COLUMNS, Cell, table_lines
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
@@ -27,6 +27,7 @@ _CHART = re.compile(r"word/charts/chart\d*\.xml")
 _COMMENTS, _STYLES = "word/comments.xml", "word/styles.xml"
 _HEADING = re.compile(r"[Hh]eading ?([1-6])|(Title)")
 _TITLES, _LISTS = {"title", "ctrTitle"}, {"body", "obj"}
+_BULLETED = {f"{_A}buChar", f"{_A}buAutoNum"}
 _REPEATED = {"dt", "ftr", "hdr", "sldNum", "sldImg"}
 _COVERED = {("hMerge", "1"), ("vMerge", "1")}  # by another cell that reaches over it
 
@@ -98,11 +99,11 @@ def _headings(archive: Archive) -> dict[str, str]:
     """The names of styles, which are English whatever language their ids are in."""
     if _STYLES not in archive.names:
         return {}
-    names = {
-        style.get(f"{_W}styleId", ""): style.find(f"{_W}name")
+    return {
+        style.get(f"{_W}styleId", ""): name.get(f"{_W}val", "")
         for style in archive.xml(_STYLES).iter(f"{_W}style")
+        for name in style.iterfind(f"{_W}name")
     }
-    return {key: str(each.get(f"{_W}val", "")) for key, each in names.items() if each is not None}
 
 
 def _runs(element: Any) -> Iterator[str]:
@@ -175,11 +176,8 @@ def _lines(element: Any, *, listed: bool) -> Iterator[str]:
     for paragraph in element.iter(f"{_A}p"):
         runs = paragraph.iter(f"{_A}t", f"{_A}br")
         text = one_line("".join(" " if run.tag == f"{_A}br" else run.text or "" for run in runs))
-        marks = paragraph.find(f"{_A}pPr")
-        bullets = {child.tag for child in marks} if marks is not None else set()
-        item = bullets & {f"{_A}buChar", f"{_A}buAutoNum"} or (
-            listed and f"{_A}buNone" not in bullets
-        )
+        bullets = {mark.tag for mark in paragraph.iterfind(f"{_A}pPr/*")}
+        item = bullets & _BULLETED or (listed and f"{_A}buNone" not in bullets)
         if text:
             yield f"- {text}" if item else text
 
@@ -245,11 +243,11 @@ def _rtf_blocks(text: str) -> Iterator[str]:
 
 
 _NAMES = "{urn:oasis:names:tc:opendocument:xmlns:%s:1.0}"
-_DRAW, _OFFICE, _PRESENTATION, _STYLE, _TABLE, _TEXT = (
+_DRAW, OFFICE, _PRESENTATION, _STYLE, TABLE, _TEXT = (
     _NAMES % name for name in ("drawing", "office", "presentation", "style", "table", "text")
 )
 _LEFT_OUT = {
-    f"{_OFFICE}annotation",
+    f"{OFFICE}annotation",
     f"{_TEXT}tracked-changes",
     f"{_TEXT}table-of-content",
     f"{_TEXT}note-citation",
@@ -258,12 +256,11 @@ _LEFT_OUT = {
 _FLOATING = {f"{_TEXT}note", f"{_DRAW}frame", f"{_DRAW}custom-shape"}
 _SPACES = {f"{_TEXT}s": " ", f"{_TEXT}tab": "\t", f"{_TEXT}line-break": "\n"}
 _FIELDS = {"date-time", "footer", "header", "page-number"}
-_MOST_COLUMNS = 1000
 
 
 def odt_pages(archive: Archive) -> list[str]:
     """The document's text; notes stand behind their paragraph, headers and footers come last."""
-    blocks = list(_odf_blocks(archive.xml("content.xml").find(f"{_OFFICE}body")))
+    blocks = list(_odf_blocks(archive.xml("content.xml").find(f"{OFFICE}body")))
     if "styles.xml" in archive.names:
         for part in archive.xml("styles.xml").iter(f"{_STYLE}header", f"{_STYLE}footer"):
             blocks += [block for block in _odf_blocks(part) if block not in blocks]
@@ -301,8 +298,8 @@ def _odf_blocks(element: Any) -> Iterator[str]:
         elif child.tag == f"{_TEXT}list":
             if items := "\n".join(_items(child)):
                 yield items
-        elif child.tag == f"{_TABLE}table":
-            rows = [odf_cells(row, odf_text) for row in child.iter(f"{_TABLE}table-row")]
+        elif child.tag == f"{TABLE}table":
+            rows = [odf_cells(row, odf_text) for row in child.iter(f"{TABLE}table-row")]
             yield "\n".join(table_lines(rows))
         elif child.tag not in _LEFT_OUT:
             yield from _odf_blocks(child)
@@ -329,12 +326,12 @@ def odf_text(cell: Any) -> str:
 def odf_cells(row: Any, text_of: Callable[[Any], str]) -> list[Cell]:
     """The cells of a row but for those that another reaches over, and blank ones at its end."""
     cells: list[Cell] = []
-    for cell in row.iterchildren(f"{_TABLE}table-cell"):
-        count = repetitions(cell, f"{_TABLE}number-columns-repeated")
+    for cell in row.iterchildren(f"{TABLE}table-cell"):
+        count = repetitions(cell, f"{TABLE}number-columns-repeated")
         down, across = (
-            repetitions(cell, f"{_TABLE}number-{each}-spanned") for each in ("rows", "columns")
+            repetitions(cell, f"{TABLE}number-{each}-spanned") for each in ("rows", "columns")
         )
-        cells += [Cell(text_of(cell), down, across)] * min(count, _MOST_COLUMNS - len(cells))
+        cells += [Cell(text_of(cell), down, across)] * min(count, MOST_COLUMNS - len(cells))
     while cells and cells[-1] == Cell(""):
         cells.pop()
     return cells

@@ -17,20 +17,19 @@ from typing import Any
 import pypdfium2
 from pypdfium2 import raw
 
-from app.documents.readers.common import FileText, UnreadableError, one_line
+from app.documents.readers.common import (
+    ENCRYPTED,
+    FileText,
+    UnreadableError,
+    damaged,
+    one_line,
+    too_many_pages,
+)
 from app.documents.readers.grid import names_columns, table_lines
 from app.documents.readers.ocr import DPI, MOST_PIXELS, Recognised, Tesseract, looked_at
 from app.documents.readers.paragraphs import ENDS, glued, unwrapped
-from dragon.localizable import localizable
 
 MOST_PAGES = 5000
-_TOO_MANY = localizable(
-    "file.pdf.pages", "The PDF has more than {count} pages. Split it.", count=MOST_PAGES
-)
-_ENCRYPTED = localizable("file.pdf.encrypted", "The PDF is encrypted. Save it without a password.")
-_DAMAGED = localizable(
-    "file.pdf.damaged", "The PDF is damaged. Open it elsewhere and save it again."
-)
 _PASSWORD_ERROR = 4
 _POINTS = 72  # an inch
 _SHAPES = (raw.FPDF_PAGEOBJ_IMAGE, raw.FPDF_PAGEOBJ_PATH)
@@ -51,7 +50,7 @@ def pdf_text(data: bytes, ocr: Tesseract | None) -> FileText:
     try:
         document = pypdfium2.PdfDocument(data)
         if len(document) > MOST_PAGES:
-            raise UnreadableError(_TOO_MANY)
+            raise too_many_pages(MOST_PAGES)
         document.init_forms()
         for number, page in enumerate(document, 1):
             text = _page_text(page, layout)
@@ -66,8 +65,8 @@ def pdf_text(data: bytes, ocr: Tesseract | None) -> FileText:
             page.close()
     except pypdfium2.PdfiumError as error:
         if error.err_code == _PASSWORD_ERROR:
-            raise UnreadableError(_ENCRYPTED) from None
-        raise UnreadableError(_DAMAGED) from None
+            raise UnreadableError(ENCRYPTED) from None
+        raise UnreadableError(damaged("PDF")) from None
     texts = without_running_lines([page if isinstance(page, str) else "" for page in pages])
     whole = [
         "\n\n".join(filter(None, (unwrapped(text), said))) if isinstance(page, str) else page

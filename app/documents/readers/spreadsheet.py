@@ -19,11 +19,9 @@ from app.documents.readers.archive import RELATIONS, XLSX_BOOK, Archive
 from app.documents.readers.common import FileText, UnreadableError, damaged, one_line, unreadable
 from app.documents.readers.grid import Cell as Placed
 from app.documents.readers.grid import table_lines
-from app.documents.readers.office import odf_cells, odf_text, repetitions
+from app.documents.readers.office import OFFICE, TABLE, odf_cells, odf_text, repetitions
 from dragon.localizable import localizable
 
-_TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
-_OFFICE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}"
 _MOST_REPEATED, _MOST_BLANK = 50_000, 1000  # rows
 _STYLES = "xl/styles.xml"
 # Those that have a number and no code in the file, ECMA-376 part 1, 18.8.30.
@@ -88,11 +86,11 @@ def xlsx_text(data: bytes) -> FileText:
 def ods_text(archive: Archive) -> FileText:
     """The same of an ODS file, whose cells have their values beside what is shown."""
     texts, repeated = [], 0
-    for table in archive.xml("content.xml").iter(f"{_TABLE}table"):
+    for table in archive.xml("content.xml").iter(f"{TABLE}table"):
         rows: list[list[Placed]] = []
-        for row in table.iter(f"{_TABLE}table-row"):
+        for row in table.iter(f"{TABLE}table-row"):
             cells = odf_cells(row, _value)
-            count = repetitions(row, f"{_TABLE}number-rows-repeated")
+            count = repetitions(row, f"{TABLE}number-rows-repeated")
             repeated += (count - 1) * bool(cells)
             if repeated > _MOST_REPEATED:
                 raise unreadable(
@@ -101,13 +99,13 @@ def ods_text(archive: Archive) -> FileText:
                     count=_MOST_REPEATED,
                 )
             rows += [cells] * (count if cells else min(count, _MOST_BLANK))
-        texts += _sheet(table.get(f"{_TABLE}name", ""), rows)
+        texts += _sheet(table.get(f"{TABLE}name", ""), rows)
     return FileText(["\n\n".join(texts)])
 
 
 def _value(cell: Any) -> str:
     """The value of a cell, else what is shown: no mark of it depends on where it was written."""
-    said: dict[str, str] = {name.removeprefix(_OFFICE): value for name, value in cell.items()}
+    said: dict[str, str] = {name.removeprefix(OFFICE): value for name, value in cell.items()}
     with suppress(KeyError, ValueError):
         match said.get("value-type"):
             case "percentage":

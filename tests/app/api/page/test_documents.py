@@ -17,7 +17,7 @@ from PIL import Image
 from app.api.page.documents import BEGIN, END, blocks_around, rendered
 from app.api.page.parameters import Params, branch_request
 from app.container import AppState
-from app.documents import page_picture
+from app.documents import parsing
 from app.documents.redaction import REDACTED
 from app.documents.store import DocumentStore
 from app.generation.events import GenerationRequest
@@ -136,14 +136,28 @@ async def test_a_mark_may_begin_at_the_very_top(
     assert drawn.json()["mark"] == 0.0
 
 
+TAKEN = """
+import struct, sys
+def write(kind, number, data=b""):
+    sys.stdout.buffer.write(struct.pack("!ci", kind, number) + data)
+    sys.stdout.buffer.flush()
+def say(data):
+    write(b"d", len(data), data)
+for job in sys.stdin:
+    {says}
+    write(b"e", 0)
+"""
+
+
 @pytest.mark.parametrize(
-    ("writes", "status"),
+    "says",
     [
-        ("while True: out.write(b'?' * 99999)", 404),
-        ("out.write(b'no')", 404),
-        ("out.write(struct.pack('!d', math.nan) + b'PNG')", 200),
+        "while True: say(b'?' * 99_999)",
+        "say(b'no\\n')",
+        'say(b\'{"picture": "", "mark": NaN}\\n\')',
+        'say(b\'{"kind": "pdf", "note": null, "properties": {}}\\n\')',
     ],
-    ids=["endless", "short", "nowhere"],
+    ids=["endless", "no JSON", "nowhere", "read"],
 )
 async def test_of_a_drawer_that_a_pdf_took_over_little_is_believed(
     client: httpx.AsyncClient,
@@ -151,16 +165,15 @@ async def test_of_a_drawer_that_a_pdf_took_over_little_is_believed(
     store: DocumentStore,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
-    writes: str,
-    status: int,
+    says: str,
 ) -> None:
     document = await ingest(store, "lease.pdf", pdf("The rent is due in May."))
+    await store._ingestion.parsing.close()  # the one that read it
     taken = tmp_path / "taken.py"
-    taken.write_text(f"import math, struct, sys\nout = sys.stdout.buffer\n{writes}\n")
-    monkeypatch.setattr(page_picture, "__file__", str(taken))
+    taken.write_text(TAKEN.format(says=says))
+    monkeypatch.setattr(parsing, "_WORKER", taken)
     drawn = await client.get(f"/api/documents/{document.id}/page", params={"number": 1})
-    assert drawn.status_code == status
-    assert drawn.json().get("mark") is None
+    assert drawn.status_code == 404
 
 
 async def test_what_is_no_pdf_or_no_longer_one_is_not_drawn(
