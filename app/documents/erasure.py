@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import String, delete, select, type_coerce, update
+from sqlalchemy import String, delete, select, type_coerce
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
@@ -189,30 +189,24 @@ async def blank_passages(session: AsyncSession, document: str, but_of: str | Non
     named = type_coerce(StoredMessage.record, String).contains(document, autoescape=True)
     if but_of is not None:
         named &= StoredMessage.owner != but_of
-    for identity, record in await session.execute(
-        select(StoredMessage.id, StoredMessage.record).where(named)
-    ):
-        values = {"record": without(record, {document})}
-        await session.execute(
-            update(StoredMessage).where(StoredMessage.id == identity).values(values)
-        )
+    for message in await session.scalars(select(StoredMessage).where(named)):
+        message.record = without(message.record, {document})
+    await session.flush()
 
 
 # The clock may be set, and a disk may fail: it is looked again.
 _LONGEST_S = 60.0
 
 
+@dataclass
 class Expiry:
     """Waits for the next document to expire, from `start` to `close`; `delete` takes its id."""
 
-    def __init__(
-        self, sessions: async_sessionmaker[AsyncSession], delete: Callable[[str], Awaitable[None]]
-    ) -> None:
-        self._sessions = sessions
-        self._delete = delete
-        self._changed = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-        self._closing = False
+    sessions: async_sessionmaker[AsyncSession]
+    delete: Callable[[str], Awaitable[None]]
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _task: asyncio.Task[None] | None = None
+    _closing: bool = False
 
     def start(self) -> None:
         """Delete what has expired meanwhile, and go on."""
@@ -242,7 +236,7 @@ class Expiry:
     async def _expire(self) -> float:
         """Delete what has expired; returns the seconds until the next one does."""
         expires = Document.expires_at
-        async with self._sessions() as session:
+        async with self.sessions() as session:
             rows = await session.execute(
                 select(Document.id, expires).where(expires.is_not(None)).order_by(expires)
             )
@@ -253,5 +247,5 @@ class Expiry:
             if at > time.time():
                 return at - time.time()
             with suppress(NotFoundError):  # deleted meanwhile
-                await self._delete(document)
+                await self.delete(document)
         return _LONGEST_S

@@ -65,11 +65,6 @@ class Scope:
     collections: Sequence[str] | None = None
     follows: Follows | None = None
 
-    @property
-    def limited(self) -> bool:
-        """Whether it restricts anything."""
-        return self.documents is not None or self.collections is not None
-
     def within(self, statement: Select[T]) -> Select[T]:
         """The statement restricted to the documents in scope."""
         if self.documents is not None:

@@ -153,9 +153,8 @@ class Ingestion:
     async def fail(self, document_id: str, message: str) -> None:
         """Record that ingestion failed, with the reason, and remove the document's chunks."""
         async with self.sessions.begin() as session:
-            of_document = Chunk.document_id == document_id
-            ids = list(await session.scalars(select(Chunk.id).where(of_document)))
-            await session.execute(delete(Chunk).where(of_document))
+            gone = delete(Chunk).where(Chunk.document_id == document_id).returning(Chunk.id)
+            ids = list(await session.scalars(gone))
             failed = {"status": Status.ERROR, "status_details": message, "chunks": 0, "kind": ""}
             await self._update(session, document_id, **failed)
         await self.index.remove(document_id, ids)
@@ -167,8 +166,6 @@ class Ingestion:
     async def _read(self, document: Document, channel: Channel) -> None:
         """Read the file and store its sentences, which can be found from then on."""
         count = 0
-        # A transaction that is cancelled would keep its lock on the database.
-        await to_the_end(self._forget_chunks(document.id))
 
         async def take(batch: Batch | Looked) -> None:
             nonlocal count
@@ -179,6 +176,7 @@ class Ingestion:
                 channel.publish(Progress(Phase.PARSED, done=batch.pages, total=batch.pages))
             rows = [{**vars(each), "document_id": document.id} for each in batch.sentences]
             count += len(rows)
+            # A transaction that is cancelled would keep its lock on the database.
             await to_the_end(self._append(document.id, rows, count))
             expected = max(count, round(count * batch.length / rows[-1]["end"]))
             channel.publish(Progress(Phase.CHUNKED, done=count, total=expected))
@@ -197,12 +195,11 @@ class Ingestion:
         await to_the_end(self._cut(document.id, **values))
         channel.publish(Progress(Phase.CHUNKED, done=count, total=count))
 
-    async def _forget_chunks(self, document_id: str) -> None:
-        async with self.sessions.begin() as session:
-            await session.execute(delete(Chunk).where(Chunk.document_id == document_id))
-
     async def _append(self, document_id: str, rows: list[dict[str, Any]], count: int) -> None:
+        """Store sentences, of which there are so many by now; the first take others' place."""
         async with self.sessions.begin() as session:
+            if len(rows) == count:
+                await session.execute(delete(Chunk).where(Chunk.document_id == document_id))
             shared = await session.scalar(select(Document.shared).where(Document.id == document_id))
             await session.execute(insert(_CHUNKS), [{**row, "shared": shared} for row in rows])
             await self._update(session, document_id, chunks=count)

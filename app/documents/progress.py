@@ -64,20 +64,15 @@ class Channel:
         now = time.monotonic()
         if progress.stage not in self._stages:
             self._began = now, progress.done
-        self.stage = progress.stage
-        self._stages[progress.stage] = self._estimated(progress, now)
-        self._wake()
-
-    def _estimated(self, progress: Progress, now: float) -> Progress:
-        left = progress.total - progress.done
-        if left <= 0:
-            return progress
         began, already = self._began
-        percent = 100 * progress.done // progress.total
-        if (fresh := progress.done - already) <= 0:
-            return replace(progress, percent=percent)
-        seconds = round(left * (now - began) / fresh, 1)
-        return replace(progress, percent=percent, seconds_left=seconds)
+        left, fresh = progress.total - progress.done, progress.done - already
+        if left > 0:
+            seconds = round(left * (now - began) / fresh, 1) if fresh > 0 else None
+            percent = 100 * progress.done // progress.total
+            progress = replace(progress, percent=percent, seconds_left=seconds)
+        self.stage = progress.stage
+        self._stages[progress.stage] = progress
+        self._wake()
 
     def close(self) -> None:
         """End every watcher's stream."""

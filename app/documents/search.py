@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
-from sqlalchemy import Select, column, not_, select, table, text
+from sqlalchemy import Select, not_, select, text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.cancellation import to_the_end
@@ -32,7 +32,7 @@ from app.documents.hits import (
     whole_end,
 )
 from app.documents.index import DocumentIndex, RunJob
-from app.documents.spelling import respelled
+from app.documents.spelling import FTS, respelled
 from app.documents.summaries import Summaries, subject
 from app.documents.tables.answer import answer
 from app.documents.tables.question import Operation, operation_of
@@ -75,7 +75,6 @@ _AMENDS = re.compile(
 _EXPLAINED = 0.5  # of a question's words, by a line
 _TABLED = 3  # documents, at most, whose tables are asked
 _NEW = 8  # passages without a vector yet, at most, that are embedded for a question
-_FTS = table("chunks_fts", column("rowid"))
 
 
 @dataclass(frozen=True)
@@ -407,7 +406,7 @@ async def _chunks_within(session: AsyncSession, scope: Scope) -> list[int] | Non
         for name in given or ():
             if await session.scalar(select(Document.id).where(of == name).limit(1)) is None:
                 raise InvalidRequestError(f"There is no {what} '{name}'.", param=param)
-    if not scope.limited:
+    if scope.documents is None and scope.collections is None:
         return None
     return list(await session.scalars(_chunks_of(scope.within(select(Document.id)))))
 
@@ -424,7 +423,7 @@ async def _worded(session: AsyncSession, query: str, k: int, scope: Scope) -> li
     matching = (
         select(Chunk.id)
         .join(Document, Document.id == Chunk.document_id)
-        .join(_FTS, _FTS.c.rowid == Chunk.id)
+        .join(FTS, FTS.c.rowid == Chunk.id)
         .where(text("chunks_fts MATCH :expression"), not_(Document.replaces))
         .order_by(text("chunks_fts.rank"))
         .limit(k)

@@ -13,7 +13,7 @@ from app.storage.tables import Chunk, Document
 from dragon.retrieval.lexical import corrected, doubtful, likeliest, slips
 
 _TERMS = table("chunks_terms", column("term"), column("cnt"))
-_FTS = table("chunks_fts", column("rowid"))
+FTS = table("chunks_fts", column("rowid"))
 _VIEW = (
     "CREATE VIRTUAL TABLE IF NOT EXISTS temp.chunks_terms USING fts5vocab(main, chunks_fts, row)"
 )
@@ -45,7 +45,7 @@ async def _counts(session: AsyncSession, words: Collection[str], *, hides: bool)
         counts = {row.term: row.cnt for row in await session.execute(found)}
     if not hides:
         return counts
-    having = select(Chunk.id).join(_FTS, _FTS.c.rowid == Chunk.id)
+    having = select(Chunk.id).join(FTS, FTS.c.rowid == Chunk.id)
     having = having.where(text("chunks_fts MATCH :term")).limit(1)
     return {
         term: count

@@ -10,7 +10,7 @@ import asyncio
 import re
 from bisect import bisect
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,7 +18,7 @@ import numpy as np
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from app.documents.hits import DocumentHit, Follows, Scope, hit_of, text_of
+from app.documents.hits import APART, DocumentHit, Follows, Scope, hit_of, text_of
 from app.documents.index import DocumentIndex
 from app.storage.tables import Chunk, Document, Status, upload_order
 from dragon.retrieval.index import Vectors
@@ -54,7 +54,6 @@ _ANY = {
     "el", "la", "este", "esta", "documento", "archivo",
 }  # fmt: skip
 _HEADING = re.compile(r"^#{1,6} ", re.MULTILINE)
-_PARAGRAPH = re.compile(r"\n\s*\n")
 _NAMES = 1000  # of documents, the newest, among which the one that is meant is looked for
 _NEAREST = 8  # passages that tell which document is meant
 _SENTENCES = 2000  # of a document, at most
@@ -64,15 +63,6 @@ _CHARACTERS = 900
 _WORDS = 5  # of a sentence, at least
 _FACT = re.compile(r"\d+|(?<!\A)\b[A-Z][a-z]+")
 _FACTS, _WORTH = 3, 0.05  # how many count, and each as much as this cosine
-
-
-@dataclass(frozen=True)
-class Place:
-    """A sentence of a document: character offsets, and its embedding float32 [dim]."""
-
-    start: int
-    end: int
-    vector: Vectors
 
 
 def subject(question: str) -> frozenset[str] | None:
@@ -89,32 +79,36 @@ def named(subject: frozenset[str], name: str) -> int:
     return len(subject & {stem(word) for word in words(name)})
 
 
-def central(text: str, places: Sequence[Place]) -> list[Place]:
-    """The sentences that sum up a text, in order, from its longest sections."""
+def central(text: str, sentences: Sequence[Chunk], vectors: Mapping[int, Vectors]) -> list[Chunk]:
+    """The sentences that sum up a text, in order, from its longest sections.
 
-    def stated(place: Place) -> float:
-        """What its numbers and names are worth, as a cosine."""
-        return _WORTH * min(_FACTS, len(_FACT.findall(text[place.start : place.end])))
+    `vectors` are their embeddings, float32 [dim]; a sentence without one sums up nothing.
+    """
 
-    places = [each for each in places if len(text[each.start : each.end].split()) >= _WORDS]
-    chosen: list[Place] = []
+    def worth(each: Chunk, mean: Vectors) -> float:
+        """How central it is, its numbers and names counted as a cosine."""
+        facts = len(_FACT.findall(text[each.start : each.end]))
+        return float(vectors[each.id] @ mean) + _WORTH * min(_FACTS, facts)
+
+    long = [each for each in sentences if len(text[each.start : each.end].split()) >= _WORDS]
+    chosen: list[Chunk] = []
     room = _CHARACTERS
-    longest_first = sorted(_sections(text, places), key=lambda s: sum(e.start - e.end for e in s))
-    for section in longest_first:
-        mean = np.mean([each.vector for each in section], axis=0)
+    sections = _sections(text, [each for each in long if each.id in vectors])
+    for section in sorted(sections, key=lambda s: sum(e.start - e.end for e in s)):
+        mean = np.mean([vectors[each.id] for each in section], axis=0)
         mean /= np.linalg.norm(mean)
-        best = max(section, key=lambda each: float(each.vector @ mean) + stated(each))
+        best = max(section, key=lambda each: worth(each, mean))
         if len(chosen) < _MOST and best.end - best.start <= room:
             chosen.append(best)
             room -= best.end - best.start
     return sorted(chosen, key=lambda each: each.start)
 
 
-def _sections(text: str, places: Sequence[Place]) -> list[Sequence[Place]]:
+def _sections(text: str, places: Sequence[Chunk]) -> list[Sequence[Chunk]]:
     """The places under each heading, or else in each paragraph, or else in each third."""
-    for border in (_HEADING, _PARAGRAPH):
+    for border in (_HEADING, APART):
         starts = [found.start() for found in border.finditer(text)]
-        found: dict[int, list[Place]] = {}
+        found: dict[int, list[Chunk]] = {}
         for each in places:
             found.setdefault(bisect(starts, each.start), []).append(each)
         if len(found) >= _LEAST:
@@ -145,16 +139,14 @@ class Summaries:
             chunks = select(Chunk).where(Chunk.document_id == meant.id).order_by(Chunk.id)
             sentences = list(await session.scalars(chunks.limit(_SENTENCES)))
         vectors = self.index.vectors([each.id for each in sentences])
-        places = [Place(c.start, c.end, vectors[c.id]) for c in sentences if c.id in vectors]
         text = await asyncio.to_thread(text_of, self.files, meant.id)
-        chosen = await asyncio.to_thread(central, text, places) if text else []
+        chosen = await asyncio.to_thread(central, text, sentences, vectors) if text else []
         if not chosen:
             return []
-        first = next(each for each in sentences if each.start == chosen[0].start)
-        hit = hit_of(first, meant.filename, meant.kind, chosen[0].vector)
+        hit = hit_of(chosen[0], meant.filename, meant.kind, vectors[chosen[0].id])
         summary = " ".join(text[each.start : each.end] for each in chosen)
-        whole = replace(hit, text=summary, end=chosen[-1].end)
-        return [replace(whole, score=1.0 + WORDS, relevance=HIGHEST)]
+        whole = replace(hit, text=summary, end=chosen[-1].end, relevance=HIGHEST)
+        return [replace(whole, score=1.0 + WORDS)]
 
 
 def _meant(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from app.documents.tables.columns import TWO_WAYS, Holds, number
-from app.documents.tables.question import Condition, Operation, TableQuery, read
+from app.documents.tables.question import Condition, Operation, Reading, TableQuery
 from app.documents.tables.records import Table
 
 _SHOWN = 8
@@ -41,7 +41,7 @@ class TableAnswer:
 
 def answer(question: str, table: Table, title: str) -> TableAnswer | None:
     """A table's answer, or a sentence why there is none; None if it is not sure to be asked."""
-    asked = read(question, table, title)
+    asked = Reading(question, table, title).query()
     if asked is None or (len(table.columns) == 1 and asked.operation is not Operation.COUNT):
         return None  # of a list the items are counted, and else it is read
     over = asked.operation in _FUNCTIONS or asked.operation is Operation.COUNT

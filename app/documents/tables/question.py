@@ -110,13 +110,8 @@ def operation_of(text: str | AbstractSet[str]) -> Operation:
     return next((each for each, marks in _OPERATIONS if marks & said), Operation.CELLS)
 
 
-def read(question: str, table: Table, title: str) -> TableQuery | None:
-    """The query that a question asks of a table with this title; None if it may be another one."""
-    return _Reading(question, table, title).query()
-
-
-class _Reading:
-    """A question, and which of its words are accounted for."""
+class Reading:
+    """A question about a table with this title, and which of its words are accounted for."""
 
     def __init__(self, question: str, table: Table, title: str) -> None:
         self._asked = question
@@ -126,7 +121,7 @@ class _Reading:
         self._known = _PLAIN | _UNITS | set(words(title))
 
     def query(self) -> TableQuery | None:
-        """As `read`."""
+        """What it asks of the table; None if it may be asked of something else."""
         if _BEYOND.search(_COMPARED.sub("", self._asked)):
             return None
         conditions = list(self._equal())
@@ -238,7 +233,9 @@ class _Reading:
         found = {
             c: None for c, hit in hits.items() if hit and not any(hit < o for o in hits.values())
         }
-        self._forget(found)
+        for word in list(self._left):
+            if any(_alike(word, part) for c in found for part in _parts(self._table.columns[c])):
+                del self._left[word]
         if found and (kind := _KIND.search(self._asked)):
             self._left.pop(kind[1].lower(), None)
         for marks, holds in ((_PRICED, self._money), (_DATED, self._dates)):
@@ -253,11 +250,6 @@ class _Reading:
         if not found and _HOW_MUCH.search(self._asked) and len(money := self._money()) == 1:
             found[money[0]] = None
         return list(found)
-
-    def _forget(self, columns: dict[int, None]) -> None:
-        for word in list(self._left):
-            if any(_alike(word, part) for c in columns for part in _parts(self._table.columns[c])):
-                del self._left[word]
 
     def _money(self) -> list[int]:
         named = (c for c in self._table.numeric if _MONEY & set(_parts(self._table.columns[c])))

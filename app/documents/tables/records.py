@@ -52,7 +52,7 @@ class Table:
     @cached_property
     def held(self) -> tuple[Column, ...]:
         """What each column holds."""
-        return columns_of([[row[n] for row in self.rows] for n in range(len(self.columns))])
+        return columns_of(list(zip(*self.rows, strict=True)))
 
     @cached_property
     def numeric(self) -> frozenset[int]:
@@ -99,11 +99,8 @@ class Table:
     @cached_property
     def flags(self) -> frozenset[int]:
         """The columns that say yes or no."""
-        cells = {
-            column: {row[column].lower() for row in self.rows}
-            for column in range(len(self.columns))
-        }
-        return frozenset(c for c, held in cells.items() if held & _YES and held <= _YES | _NO)
+        said = [{cell.lower() for cell in column} for column in zip(*self.rows, strict=True)]
+        return frozenset(n for n, each in enumerate(said) if each & _YES and each <= _YES | _NO)
 
     def yes(self, column: int) -> tuple[str, ...]:
         """The cells of a column that say yes."""

@@ -54,7 +54,7 @@ async def test_what_expires_while_the_device_is_off_goes_at_its_start(tmp_path: 
 async def test_one_that_is_being_deleted_at_the_end_is_deleted_whole(tmp_path: Path) -> None:
     begun, go_on = asyncio.Event(), asyncio.Event()
     async with opened(tmp_path) as store:
-        delete, deleted = store._expiry._delete, []
+        delete, deleted = store._expiry.delete, []
 
         async def slowly(document: str) -> None:
             begun.set()
@@ -62,7 +62,7 @@ async def test_one_that_is_being_deleted_at_the_end_is_deleted_whole(tmp_path: P
             await delete(document)
             deleted.append(document)
 
-        store._expiry._delete = slowly
+        store._expiry.delete = slowly
         document = await store.add("key.txt", NOTE, expires_after=1)
         async with asyncio.timeout(30):
             await begun.wait()

@@ -10,7 +10,8 @@ import pytest
 
 from app.documents.hits import Follows, Scope
 from app.documents.store import DocumentStore
-from app.documents.summaries import Place, central, subject
+from app.documents.summaries import central, subject
+from app.storage.tables import Chunk
 from tests.app.stores import ingest
 
 MINUTES = b"""# Allotment meeting
@@ -77,12 +78,13 @@ def test_what_asks_for_a_summary(question: str, expected: set[str] | None) -> No
 def chosen(lines: list[str], near: dict[str, float]) -> list[str]:
     """What sums up these lines, whose vectors point in the direction (1, 0.1) or (1, near)."""
     text = "\n".join(lines)
-    places = []
+    sentences, vectors = [], {}
     for line in lines:
         if not line.startswith("#"):
             at, vector = text.index(line), np.array([1.0, near.get(line, 0.1)], dtype=np.float32)
-            places.append(Place(at, at + len(line), vector / np.linalg.norm(vector)))
-    return [text[each.start : each.end] for each in central(text, places)]
+            sentences.append(Chunk(id=at, start=at, end=at + len(line)))
+            vectors[at] = vector / np.linalg.norm(vector)
+    return [text[each.start : each.end] for each in central(text, sentences, vectors)]
 
 
 def test_one_sentence_a_section_and_all_in_order() -> None:
