@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from sqlalchemy import select, text, update
@@ -35,10 +34,9 @@ _LATEST = text("UPDATE documents SET rowid = (SELECT max(rowid) + 1 FROM documen
 
 @dataclass(frozen=True)
 class Adding:
-    """Stores files under `files`, received under `incoming`, and starts their ingestion."""
+    """Stores files under `files`, and starts their ingestion."""
 
     files: Path
-    incoming: Path
     sessions: async_sessionmaker[AsyncSession]
     ingestion: Ingestion
     expiry: Expiry
@@ -47,7 +45,7 @@ class Adding:
     async def add(
         self,
         name: str,
-        content: bytes | Incoming,
+        content: Incoming,
         purpose: str = "user_data",
         collection: str = "",
         *,
@@ -62,12 +60,6 @@ class Adding:
         if one of them was. It goes `expires_after` seconds from now, or never, as the last upload
         says. Raises DocumentError for an empty or nameless file; nothing is stored then.
         """
-        if isinstance(content, bytes):
-            async with Incoming(self.incoming) as incoming:
-                await incoming.write(content)
-                await incoming.close()
-                add = partial(self.add, replace=replace, expires_after=expires_after)
-                return await add(name, incoming, purpose, collection)
         name, collection = clean_name(name), clean_collection(collection)
         if not name:
             raise DocumentError(NO_NAME, param="file")
@@ -82,10 +74,9 @@ class Adding:
                 if moved is not None and moved.collection == collection:
                     existing, document_id = moved, moved.id
             searched = purpose in SEARCHED
-            if searched and expires_after is None:
-                watched = await self._watched(name, collection, content.sha256)
-                if watched is not None:
-                    document_id, existing = watched, await self._find(watched)
+            lasting = searched and expires_after is None
+            if lasting and (watched := await self._watched(name, collection, content.sha256)):
+                document_id, existing = watched, await self._find(watched)
             expires_at = None if expires_after is None else int(time.time()) + expires_after
             again = existing is not None and (
                 existing.status == Status.ERROR or (searched and existing.purpose not in SEARCHED)

@@ -142,12 +142,8 @@ def whole_end(text: str, start: int, end: int) -> int:
         found = _LIST.match(text, end)
         return found.end() if found and found.end() - end <= _REACH else end
     count, begins = len(words(text[start:end])), _ENTRY.search(text, max(0, start - _REACH), start)
-    if (
-        text[end - 1].isalnum()
-        and count <= _HEADING
-        and begins
-        and (found := _UNDER.match(text, end))
-    ):
+    heads = begins and count <= _HEADING and text[end - 1].isalnum()
+    if heads and (found := _UNDER.match(text, end)):
         return end + next(each_sentence([found.group()])).end
     if (rest := _REST.match(text, end)) is None:
         return end

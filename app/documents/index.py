@@ -253,5 +253,4 @@ def _jobs(passages: Sequence[Passage]) -> Iterator[list[Passage]]:
             yield job
             job, size = [], len(text.encode())
         job.append((text, context))
-    if job:
-        yield job
+    yield job

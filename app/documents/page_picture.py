@@ -36,8 +36,7 @@ def drawn(pdf: bytes, number: int, passage: str) -> tuple[bytes, float | None]:
         tops.append(box[1] / picture.height)
     written = io.BytesIO()
     ImageChops.multiply(picture, marks).save(written, "PNG")
-    mark = max(0.0, min(tops)) if tops else None
-    return written.getvalue(), mark
+    return written.getvalue(), max(0.0, min(tops)) if tops else None
 
 
 def _boxes(page: Any, passage: str) -> Iterator[tuple[float, float, float, float]]:

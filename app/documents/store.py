@@ -86,9 +86,7 @@ class DocumentStore:
             self._files, sessions, self._index, embedding, kv, self._erasure
         )
         self._expiry = Expiry(sessions, self.delete)
-        adding = Adding(
-            self._files, self._incoming, sessions, self._ingestion, self._expiry, self._changing
-        )
+        adding = Adding(self._files, sessions, self._ingestion, self._expiry, self._changing)
         self.receive, self.add = partial(Incoming, self._incoming), adding.add
         keeping = Keeping(
             self._files, self._incoming, sessions, self._ingestion, self._erasure, self._changing

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -70,14 +69,10 @@ class Incoming:
             await asyncio.to_thread(self._file.write, data)
 
     async def close(self) -> None:
-        """Close the file once it is on the disk."""
+        """Close the file, and return once it is on the disk."""
         with _storing():
-            await asyncio.to_thread(self._sync)
-
-    def _sync(self) -> None:
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
+            await asyncio.to_thread(self._file.close)
+            await asyncio.to_thread(synchronise, self.path)
 
     def move(self, directory: Path) -> None:
         """Move the file to a document's directory, marked `ARRIVING` until `arrived`. Blocks."""

@@ -25,6 +25,7 @@ from app.storage import database
 from dragon.inference.kv_store import KVStore
 from dragon.retrieval.embedder import Passage
 from dragon.retrieval.index import Vectors
+from harness.adding import add
 from harness.no_judge import NoJudge
 
 DIM = 384
@@ -93,7 +94,7 @@ async def opened(directory: Path) -> Any:
 
 async def added(store: DocumentStore, number: int, sentences: int = SENTENCES) -> None:
     """Add a document, to the end."""
-    added = await store.add(f"{number}.txt", document(number, sentences))
+    added = await add(store, f"{number}.txt", document(number, sentences))
     async for _ in await store.watch(added.id):
         pass
 

@@ -30,6 +30,7 @@ from sqlalchemy.exc import OperationalError
 
 from app.storage import database
 from dragon.errors import StorageError
+from harness.adding import add
 from harness.faults.disk import Failure
 from harness.faults.durable import Durable
 from harness.faults.storage import HUT, MOVED, NOTES, STEPS, storage
@@ -53,7 +54,7 @@ async def work(
                 await again(ledger.written)
             elif what == "added":
                 note = NOTES[which]
-                await again(partial(store.add, note.name, note.content, replace=note is MOVED))
+                await again(partial(add, store, note.name, note.content, replace=note is MOVED))
             elif which != HUT.id:  # it was replaced
                 await again(partial(store.delete, which))
             promise(what, which)

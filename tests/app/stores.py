@@ -22,6 +22,7 @@ from app.storage.tables import Chunk, Document, Status
 from dragon.inference.kv_store import KVStore
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.index import Segments
+from harness.adding import add
 from tests.samples import embedder, judge
 
 NOTE = b"The spare key hangs under the third flowerpot on the balcony.\n"
@@ -98,7 +99,7 @@ async def settled(store: DocumentStore) -> None:
 async def ingest(
     store: DocumentStore, name: str, content: bytes, collection: str = "", *, replace: bool = False
 ) -> Document:
-    document = await store.add(name, content, collection=collection, replace=replace)
+    document = await add(store, name, content, collection=collection, replace=replace)
     await finished(store, document)
     return await store.get(document.id)
 

@@ -199,10 +199,7 @@ class Folders:
             return [File(path, FileState(at), why, document) for path, at, why, document in rows]
 
     def _follow(self, folder: WatchedFolder) -> None:
-        ingestion = self.keeping.ingestion
-        watcher = Watcher(
-            folder, self.keeping, self.data_dir, lambda: ingestion.has_room, self._threads
-        )
+        watcher = Watcher(folder, self.keeping, self.data_dir, self._threads)
         self._watchers[folder.id] = watcher
         watcher.start()
 

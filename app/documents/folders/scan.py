@@ -54,11 +54,8 @@ class Ignored:
     def within(self, directory: int, relative: str) -> Ignored:
         """With the rules of an open directory; `relative` to the folder, "" or ending in /."""
         lines = [line for name in RULES for line in _lines(directory, name)]
-        return (
-            Ignored((*self.rules, (relative, GitIgnoreSpec.from_lines(filter(_is_pattern, lines)))))
-            if lines
-            else self
-        )
+        spec = GitIgnoreSpec.from_lines(filter(_is_pattern, lines))
+        return Ignored((*self.rules, (relative, spec))) if lines else self
 
     def but_usual(self) -> Ignored:
         """The rules without the usual ones."""

@@ -157,15 +157,12 @@ class FolderState(StrEnum):
 class Watcher:
     """Follows a folder from `start` to `close`.
 
-    `apart` is a directory that is never looked into; `has_room` says whether a document that is
-    stored now will be read soon, so that what changes in a new folder does not wait for all of it.
-    What blocks is done by `threads`.
+    `apart` is a directory that is never looked into. What blocks is done by `threads`.
     """
 
     folder: WatchedFolder
     keeping: Keeping
     apart: Path
-    has_room: Callable[[], bool]
     threads: Executor
     state: FolderState = FolderState.STARTING
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -269,7 +266,8 @@ class Watcher:
             if 0 <= quiet < _QUIET_S:
                 latest = min(latest, _QUIET_S - quiet)
                 continue
-            while not (self.has_room() or self._closing.is_set()):
+            # Or what changes in a new folder would wait for all of it to be read.
+            while not (self.keeping.ingestion.has_room or self._closing.is_set()):
                 await pause(self._closing, _ROOM_S)
             slice_s = _SLICE_S if self._changed.is_set() else _LONG_SLICE_S
             if time.monotonic() - began > slice_s or self._closing.is_set():
@@ -293,15 +291,12 @@ class Watcher:
             if file.problem != problem:
                 await self.keeping.refuse(file, problem, None)
             return True
-        if content is None:
+        if content is None or content[1] != mark:
             return False
-        data, read = content
-        if read != mark:
-            return False
-        if not data:
+        if data := content[0]:
+            await self.keeping.hold(self.folder, file.path, data, mark)
+        else:
             await self.keeping.refuse(file, EMPTY, mark)
-            return True
-        await self.keeping.hold(self.folder, file.path, data, mark)
         return True
 
     async def _give_up(self, found: Scan, known: Mapping[str, WatchedFile]) -> float:

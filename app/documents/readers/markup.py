@@ -10,6 +10,7 @@ import datetime
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import unquote
 
@@ -32,7 +33,6 @@ from app.documents.readers.common import (
     unreadable,
 )
 from app.documents.readers.grid import Cell, table_lines
-from app.documents.readers.paragraphs import FENCE
 from dragon.localizable import localizable
 
 _CONTAINER = "META-INF/container.xml"
@@ -201,8 +201,10 @@ def epub_text(archive: Archive) -> FileText:
 # Markdown.
 
 
-_ROW = re.compile(r"\s*\|.*\|\s*")
-_RULE = re.compile(r"\s*\|(?:\s*:?-+:?\s*\|)+\s*")
+_CODE = re.compile(r"^([ \t]*(?:```|~~~).*?(?:\n[ \t]*(?:```|~~~)|\Z))", re.MULTILINE | re.DOTALL)
+_RULE = re.compile(r"[ \t]*\|(?:[ \t]*:?-+:?[ \t]*\|)+[ \t]*")
+_ROW = r"[ \t]*\|.*\|[ \t]*"
+_TABLE = re.compile(rf"^{_ROW}\n{_RULE.pattern}(?:\n{_ROW})*$", re.MULTILINE)
 _BORDER = re.compile(r"(?<!\\)\|")
 _FRONT = re.compile(r"---[ \t]*\n(.{0,65536}?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _TITLE = re.compile(r"\s*# ")
@@ -215,19 +217,27 @@ _LINK = re.compile(
 
 def markdown_text(text: str) -> str:
     """The text, each row of a table with its columns' names."""
-    return "\n".join(_lines(text.split("\n")))
+    parts = _CODE.split(text)
+    for n in range(0, len(parts), 2):  # between blocks of code
+        lines = parts[n].split("\n")
+        linked = (_LINK.sub(_shown, line) if "[[" in line else line for line in lines)
+        parts[n] = _TABLE.sub(_records, "\n".join(linked))
+    return "".join(parts)
+
+
+def _records(table: re.Match[str]) -> str:
+    rows = (row.strip() for row in table[0].split("\n") if not _RULE.fullmatch(row))
+    cells = ([each.strip() for each in _BORDER.split(row)[1:-1]] for row in rows)
+    return "\n".join(table_lines([[each.replace("\\|", "|") for each in row] for row in cells]))
 
 
 def without_front_matter(text: str) -> tuple[str, Properties]:
     """The text behind YAML front matter, under its title as a heading; and what that says."""
-    found = _FRONT.match(text)
-    if found is None:
-        return text, Properties()
-    try:
-        said = yaml.safe_load(found[1])
-    except (yaml.YAMLError, ValueError):
-        return text, Properties()
-    if not isinstance(said, dict):
+    said = None
+    if found := _FRONT.match(text):
+        with suppress(yaml.YAMLError, ValueError):
+            said = yaml.safe_load(found[1])
+    if found is None or not isinstance(said, dict):
         return text, Properties()
     properties, body = _properties(said), text[found.end() :].lstrip("\n")
     if properties.title and not _TITLE.match(body):
@@ -256,25 +266,6 @@ def _words(value: object) -> str | None:
     return None
 
 
-def _lines(lines: list[str]) -> Iterator[str]:
-    at, code = 0, False
-    while at < len(lines):
-        code ^= bool(FENCE.match(lines[at]))
-        end = at if code else _end_of_table(lines, at)
-        if end > at:
-            rows = [_cells(line) for line in lines[at:end] if not _RULE.fullmatch(line)]
-            yield from table_lines(rows)
-            at = end
-        else:
-            yield lines[at] if code else _linked(lines[at])
-            at += 1
-
-
-def _linked(line: str) -> str:
-    """A line with its links as they are read."""
-    return _LINK.sub(_shown, line) if "[[" in line else line
-
-
 def _shown(link: re.Match[str]) -> str:
     if link["code"]:
         return link["code"]
@@ -283,20 +274,3 @@ def _shown(link: re.Match[str]) -> str:
     if part.startswith("^"):  # a block, which has no name to read
         part = ""
     return (link["alias"] or "").strip() or ": ".join(filter(None, (name, part))) or link[0]
-
-
-def _end_of_table(lines: list[str], start: int) -> int:
-    """Where the table that begins at a line ends; the same line if none begins there."""
-    if not (_ROW.fullmatch(lines[start]) and start + 1 < len(lines)):
-        return start
-    if not _RULE.fullmatch(lines[start + 1]):
-        return start
-    end = start + 2
-    while end < len(lines) and _ROW.fullmatch(lines[end]):
-        end += 1
-    return end
-
-
-def _cells(line: str) -> list[str]:
-    parts = _BORDER.split(_linked(line.strip()))[1:-1]
-    return [part.strip().replace("\\|", "|") for part in parts]

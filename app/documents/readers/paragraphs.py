@@ -21,7 +21,7 @@ _APART = re.compile(
 )
 _TIMED = re.compile(r"\d{1,2}:\d\d|\d{4}-\d\d|\d{1,2}[./]\d")  # so do times and dates in a list
 _HEADING = re.compile(r"#{1,6} ")
-FENCE = re.compile(r"\s*(?:```|~~~)")
+_FENCE = re.compile(r"\s*(?:```|~~~)")
 _DIVIDED = re.compile(r"\w-$")
 _WORD = re.compile(r"\S+")
 _LEAST_WIDTH = 40  # characters, of the longest line: nobody breaks narrower prose by hand
@@ -36,7 +36,7 @@ def paragraphs(text: str) -> str:
     block: list[str] = []
     code = False
     for line in [*text.split("\n"), ""]:
-        fence = FENCE.match(line) is not None
+        fence = _FENCE.match(line) is not None
         if code or fence or not line.strip():
             out += _joined(block)
             block = []

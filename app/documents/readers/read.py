@@ -123,10 +123,9 @@ def _mail(data: bytes, read: _Read) -> tuple[FileText, str]:
         text = tidy("\n\n".join(_parts(message, read)))
     except RecursionError:
         raise UnreadableError(NESTED) from None
-    try:
+    sent = None
+    with suppress(ValueError):
         sent = parsedate_to_datetime(_header(message, "Date")).isoformat()
-    except ValueError:
-        sent = None
     properties = Properties(_header(message, "Subject")[:LONGEST_PROPERTY] or None, sent)
     return FileText([text], properties=properties), _header(message, "From")
 

@@ -60,12 +60,12 @@ _LEAST = {
     "least", "lowest", "smallest", "fewest", "minimum", "min", "shortest", "lightest", "cheapest",
     "earliest", "oldest",
 }  # fmt: skip
-_OPERATIONS = (
-    (Operation.MEAN, {"average", "mean"}),
-    (Operation.SUM, {"total", "sum", "altogether"}),
-    (Operation.LEAST, _LEAST),
-    (Operation.MOST, _MOST),
-)
+_OPERATIONS = {
+    Operation.MEAN: {"average", "mean"},
+    Operation.SUM: {"total", "sum", "altogether"},
+    Operation.LEAST: _LEAST,
+    Operation.MOST: _MOST,
+}
 _HOW_MUCH = re.compile(r"\bhow much\b", re.IGNORECASE)
 _COUNTS = re.compile(r"\bhow many\b|\b(?:number|count) of (?:the )?\w+s\b", re.IGNORECASE)
 # What no query here expresses.
@@ -107,7 +107,7 @@ _ALIKE, _APART = 5, 3  # letters that two words begin with, at least, and end wi
 def operation_of(text: str | AbstractSet[str]) -> Operation:
     """What a text, or its words, says to compute from several rows; `CELLS` where nothing."""
     said = set(words(text)) if isinstance(text, str) else text
-    return next((each for each, marks in _OPERATIONS if marks & said), Operation.CELLS)
+    return next((each for each, marks in _OPERATIONS.items() if marks & said), Operation.CELLS)
 
 
 class Reading:
@@ -127,7 +127,7 @@ class Reading:
         conditions = list(self._equal())
         asked = set(words(self._asked)) - self._named
         operation = operation_of(asked)
-        for mark in _MOST | _LEAST | {"average", "mean", "total", "sum"}:
+        for mark in set[str]().union(*_OPERATIONS.values()):
             self._left.pop(mark, None)
         columns = self._columns(asked)
         if _COUNTS.search(self._asked):
@@ -159,10 +159,7 @@ class Reading:
                 operation = Operation.ROWS
         elif operation in (Operation.SUM, Operation.MEAN):
             columns = numeric or columns[:1]
-        if (
-            operation not in (Operation.ROWS, Operation.COUNT, Operation.CELLS)
-            and len(columns) != 1
-        ):
+        if operation in _OPERATIONS and len(columns) != 1:
             return None
         if operation is Operation.CELLS and set(columns) == {0}:
             operation = Operation.ROWS

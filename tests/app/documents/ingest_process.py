@@ -23,6 +23,7 @@ from app.owners import DEVICE, act_as
 from app.storage import database
 from dragon.inference.kv_store import KVStore
 from dragon.retrieval.index import Vectors
+from harness.adding import add
 from tests.samples import embedder, judge
 
 
@@ -49,7 +50,7 @@ async def ingest(data_dir: Path, name: str, content: bytes) -> None:
         data_dir, sessions, embedder(), KVStore(data_dir / "kv", None, 0), judge()
     )
     await store.start()
-    document = await store.add(name, content)
+    document = await add(store, name, content)
     async for _ in await store.watch(document.id):
         pass
 

@@ -19,6 +19,7 @@ from app.documents.store import DocumentStore
 from app.storage import database
 from app.storage.tables import Status
 from dragon.errors import DocumentError, StorageError
+from harness.adding import add
 from harness.faults import disk
 from tests.app.stores import NOTE, OTHER, files, finished, ingest, opened
 
@@ -43,7 +44,7 @@ async def test_a_document_waits_for_a_full_disk(
         await add(self, *given)
 
     monkeypatch.setattr(DocumentIndex, "add", add_later)
-    document = await store.add("key.txt", NOTE)
+    document = await add(store, "key.txt", NOTE)
     progress = await finished(store, document)
     assert any("disk is full" in (each.message or "") for each in progress)
     assert (progress[-1].status, progress[-1].message) == (Status.PROCESSED, None)
@@ -55,7 +56,7 @@ async def test_a_document_waits_for_a_locked_database(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with opened(tmp_path) as store:
-        document = await store.add("key.txt", NOTE)
+        document = await add(store, "key.txt", NOTE)
         waiting: Progress | None = None
         with disk.locked(tmp_path):
             watched = await store.watch(document.id)
@@ -84,7 +85,7 @@ async def test_an_upload_is_refused_while_there_is_still_some_room(
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=63 << 20))
     with pytest.raises(StorageError, match=r"nearly full \(63 MiB free\)"):
-        await store.add("key.txt", NOTE)
+        await add(store, "key.txt", NOTE)
     assert (await store.list(), files(tmp_path, "files", "incoming")) == ([], [])
     monkeypatch.undo()
     await ingest(store, "key.txt", NOTE)

@@ -44,6 +44,7 @@ from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.embedder import Embedder
 from dragon.sampling.params import Sampling
 from harness import warm
+from harness.adding import add
 from tests.app.stores import (
     NOTE,
     OTHER,
@@ -151,7 +152,7 @@ async def test_an_answer_being_written_keeps_nothing_of_what_is_deleted(
 
 
 async def test_deletion_in_the_middle_of_ingestion(store: DocumentStore, tmp_path: Path) -> None:
-    document = await store.add("stones.txt", prose(400).encode())
+    document = await add(store, "stones.txt", prose(400).encode())
     progress = await store.watch(document.id)
     async for each in progress:
         if each.stage == Phase.EMBEDDED:
@@ -165,8 +166,8 @@ async def test_deletion_in_the_middle_of_ingestion(store: DocumentStore, tmp_pat
 
 
 async def test_deleted_while_it_waits_for_its_turn(store: DocumentStore) -> None:
-    long = await store.add("long.txt", prose(300).encode())
-    waiting = await store.add("key.txt", NOTE)
+    long = await add(store, "long.txt", prose(300).encode())
+    waiting = await add(store, "key.txt", NOTE)
     await store.delete(waiting.id)
     assert (await finished(store, long))[-1].status == Status.PROCESSED
     assert [document.id for document in await store.list()] == [long.id]
@@ -307,7 +308,7 @@ async def test_a_start_clears_what_a_kill_left(tmp_path: Path) -> None:
 
 async def test_a_stop_in_the_middle_of_ingestion_resumes(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
-        document = await store.add("stones.txt", prose(300).encode())
+        document = await add(store, "stones.txt", prose(300).encode())
         async for each in await store.watch(document.id):
             if each.stage == Phase.EMBEDDED:
                 break

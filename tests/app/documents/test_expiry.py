@@ -7,6 +7,7 @@ from pathlib import Path
 
 from app.documents.store import DocumentStore
 from dragon.errors import NotFoundError
+from harness.adding import add
 from tests.app.stores import NOTE, OTHER, files, finished, opened
 
 
@@ -24,8 +25,8 @@ async def gone(store: DocumentStore, identity: str) -> None:
 async def test_a_document_is_deleted_when_its_time_has_come(
     store: DocumentStore, tmp_path: Path
 ) -> None:
-    brief = await store.add("key.txt", NOTE, expires_after=1)
-    later = await store.add("code.txt", OTHER, expires_after=3600)
+    brief = await add(store, "key.txt", NOTE, expires_after=1)
+    later = await add(store, "code.txt", OTHER, expires_after=3600)
     await finished(store, later)
     await gone(store, brief.id)
     await store.settled()
@@ -36,17 +37,17 @@ async def test_a_document_is_deleted_when_its_time_has_come(
 
 
 async def test_the_last_upload_says_how_long_it_is_kept(store: DocumentStore) -> None:
-    first = await store.add("key.txt", NOTE, expires_after=3600)
-    assert (await store.add("key.txt", NOTE)).id == first.id
-    other = await store.add("code.txt", OTHER)
-    assert (await store.add("code.txt", OTHER, expires_after=1)).expires_at is not None
+    first = await add(store, "key.txt", NOTE, expires_after=3600)
+    assert (await add(store, "key.txt", NOTE)).id == first.id
+    other = await add(store, "code.txt", OTHER)
+    assert (await add(store, "code.txt", OTHER, expires_after=1)).expires_at is not None
     await gone(store, other.id)
     assert (await store.get(first.id)).expires_at is None
 
 
 async def test_what_expires_while_the_device_is_off_goes_at_its_start(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
-        document = await store.add("key.txt", NOTE, expires_after=1)
+        document = await add(store, "key.txt", NOTE, expires_after=1)
     async with opened(tmp_path) as store:
         await gone(store, document.id)
 
@@ -63,7 +64,7 @@ async def test_one_that_is_being_deleted_at_the_end_is_deleted_whole(tmp_path: P
             deleted.append(document)
 
         store._expiry.delete = slowly
-        document = await store.add("key.txt", NOTE, expires_after=1)
+        document = await add(store, "key.txt", NOTE, expires_after=1)
         async with asyncio.timeout(30):
             await begun.wait()
         closing = asyncio.create_task(store._expiry.close())

@@ -21,6 +21,7 @@ from app.documents.progress import Phase, Progress
 from app.documents.readers.sniff import FileKind
 from app.storage.tables import Status
 from dragon.errors import DocumentError
+from harness.adding import add
 from tests.app.peer_link.toy_peer import until
 from tests.app.stores import opened
 from tests.documents import email, parse
@@ -154,7 +155,7 @@ async def test_ingestion_tells_of_the_pages_and_of_those_that_are_uncertain(
     with_fake(monkeypatch, tmp_path, f"{wait}\nwords = ['A', 'plan.']; confidence = 61")
     go.parent.mkdir()
     async with opened(tmp_path / "data") as store:
-        document = await store.add("plan.pdf", scanned_pdf(picture("."), picture(".")))
+        document = await add(store, "plan.pdf", scanned_pdf(picture("."), picture(".")))
         seen = []
         async for each in await store.watch(document.id):
             seen.append(each)

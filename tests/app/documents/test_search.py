@@ -22,6 +22,7 @@ from app.storage.tables import Status
 from dragon.errors import InvalidRequestError, NotFoundError
 from dragon.retrieval.embedder import Embedder, Passage
 from dragon.retrieval.index import VectorIndex
+from harness.adding import add
 from tests.app.stores import NOTE, OTHER, finished, ingest, opened
 from tests.samples import embedder, prose
 
@@ -116,7 +117,7 @@ async def test_only_documents_in_scope_are_found(store: DocumentStore) -> None:
 
 async def test_the_old_version_answers_until_the_new_one_is_indexed(store: DocumentStore) -> None:
     old = await ingest(store, "key.txt", NOTE)
-    new = await store.add("key.txt", prose(150).encode() + OTHER, replace=True)
+    new = await add(store, "key.txt", prose(150).encode() + OTHER, replace=True)
     seen = []
     async for _ in await store.watch(new.id):
         hits = await store.search("spare key or router passcode", 5, relevant=False)
@@ -147,7 +148,7 @@ async def test_a_search_at_work_while_a_document_is_replaced_finds_one_version(
     monkeypatch.setattr(VectorIndex, "search", nearest)
 
     try:
-        new = await store.add("key.txt", NOTE + OTHER, replace=True)
+        new = await add(store, "key.txt", NOTE + OTHER, replace=True)
         async for progress in await store.watch(new.id):
             if progress.stage == Phase.CHUNKED:
                 break
@@ -165,7 +166,7 @@ async def test_a_search_at_work_while_a_document_is_replaced_finds_one_version(
 async def test_a_version_that_fails_or_is_cancelled_replaces_nothing(store: DocumentStore) -> None:
     old = await ingest(store, "key.txt", NOTE)
     failed = await ingest(store, "key.txt", b"\x89PNG", replace=True)
-    cancelled = await store.add("key.txt", prose(400).encode(), replace=True)
+    cancelled = await add(store, "key.txt", prose(400).encode(), replace=True)
     await store.cancel(cancelled.id)
     statuses = {each.id: each.status for each in await store.list()}
     assert statuses == {
@@ -201,7 +202,7 @@ async def test_the_old_version_stays_until_the_new_one_is_embedded(
     monkeypatch.setattr(index, "_PART", _PART)
     async with opened(tmp_path, model := Refusing()) as store:
         old = await ingest(store, "key.txt", NOTE)
-        new = await store.add("key.txt", (prose(200) + OTHER.decode()).encode(), replace=True)
+        new = await add(store, "key.txt", (prose(200) + OTHER.decode()).encode(), replace=True)
         await asyncio.to_thread(model.waits.wait)
         assert (await store.get(new.id)).chunks > 200
         # Its sentences, of which some have vectors, do not take the places of what is searched.
@@ -227,12 +228,12 @@ async def test_the_old_version_stays_until_the_new_one_is_embedded(
 
 async def test_the_latest_upload_replaces_those_at_work_too(store: DocumentStore) -> None:
     first = await ingest(store, "key.txt", NOTE)
-    slow = await store.add("key.txt", prose(300).encode(), replace=True)
-    await store.add("key.txt", NOTE, replace=True)  # the first again, while the other is at work
+    slow = await add(store, "key.txt", prose(300).encode(), replace=True)
+    await add(store, "key.txt", NOTE, replace=True)  # the first again, while the other is at work
     assert [document.id for document in await store.list()] == [first.id]
     assert len(await store.search("Where is the spare key?", 5)) == 1
-    early = await store.add("key.txt", prose(300).encode())
-    late = await store.add("key.txt", OTHER, replace=True)
+    early = await add(store, "key.txt", prose(300).encode())
+    late = await add(store, "key.txt", OTHER, replace=True)
     for document in (late, early):
         with suppress(NotFoundError):
             await finished(store, document)

@@ -25,6 +25,7 @@ from app.owners import acting_as
 from app.storage.tables import Document, Status
 from dragon.errors import DocumentError, DocumentTooLargeError, NotFoundError, NotYoursError
 from dragon.retrieval.embedder import Embedder, Passage
+from harness.adding import add
 from harness.pdf import pdf
 from tests.app.stores import (
     NOTE,
@@ -38,7 +39,7 @@ from tests.samples import embedder, prose
 
 
 async def test_a_note_is_ingested_stage_by_stage_and_found(store: DocumentStore) -> None:
-    document = await store.add("key.txt", NOTE)
+    document = await add(store, "key.txt", NOTE)
     assert (document.status, document.bytes) == ("uploaded", len(NOTE))
     progress = await finished(store, document)
     assert list(dict.fromkeys(each.stage for each in progress)) == list(Phase)
@@ -56,7 +57,7 @@ async def test_a_note_is_ingested_stage_by_stage_and_found(store: DocumentStore)
 async def test_a_file_for_another_purpose_is_kept_and_never_searched(
     store: DocumentStore,
 ) -> None:
-    document = await store.add("jobs.jsonl", NOTE, "batch")
+    document = await add(store, "jobs.jsonl", NOTE, "batch")
     (end,) = await finished(store, document)
     assert (end.status, document.chunks) == (Status.PROCESSED, 0)
     assert (await store.content(document.id)).read() == NOTE
@@ -66,7 +67,7 @@ async def test_a_file_for_another_purpose_is_kept_and_never_searched(
     # Uploaded to be searched it is read after all.
     again = await ingest(store, "jobs.jsonl", NOTE)
     assert (again.id, again.chunks) == (document.id, 1)
-    await store.add("jobs.jsonl", NOTE, "batch")
+    await add(store, "jobs.jsonl", NOTE, "batch")
     assert len(await store.search("Where is the spare key?", 3)) == 1
 
 
@@ -154,7 +155,7 @@ async def test_what_is_no_file_is_refused_and_leaves_nothing(
     store: DocumentStore, tmp_path: Path, name: str, content: bytes, message: str
 ) -> None:
     with pytest.raises(DocumentError, match=message) as caught:
-        await store.add(name, content)
+        await add(store, name, content)
     assert caught.value.param == "file"
     assert await store.list() == []
     assert files(tmp_path, "files", "incoming") == []
@@ -162,16 +163,16 @@ async def test_what_is_no_file_is_refused_and_leaves_nothing(
 
 async def test_over_the_size_limit(store: DocumentStore, tmp_path: Path) -> None:
     with pytest.raises(DocumentTooLargeError, match="50 MB"):
-        await store.add("large.txt", b"a" * (uploads.MAX_BYTES + 1))
+        await add(store, "large.txt", b"a" * (uploads.MAX_BYTES + 1))
     assert files(tmp_path, "files", "incoming") == []
 
 
 async def test_the_same_bytes_under_the_same_name_are_the_same_document(
     store: DocumentStore,
 ) -> None:
-    first, second, _ = await asyncio.gather(*(store.add("key.txt", NOTE) for _ in range(3)))
+    first, second, _ = await asyncio.gather(*(add(store, "key.txt", NOTE) for _ in range(3)))
     await finished(store, first)
-    third = await store.add("key.txt", NOTE)
+    third = await add(store, "key.txt", NOTE)
     assert first.id == second.id == third.id
     assert (third.status, third.created_at) == ("processed", first.created_at)
     assert first.id.startswith("file-")
@@ -187,8 +188,8 @@ async def test_the_same_bytes_under_the_same_name_are_the_same_document(
 
 async def test_names_lose_their_directories(store: DocumentStore) -> None:
     for name in ("../../etc/passwd", "C:\\notes\\passwd", "/etc/passwd\n"):
-        assert (await store.add(name, NOTE)).filename == "passwd"
-    assert len((await store.add("n" * 400 + ".txt", NOTE)).filename) == 255
+        assert (await add(store, name, NOTE)).filename == "passwd"
+    assert len((await add(store, "n" * 400 + ".txt", NOTE)).filename) == 255
 
 
 async def test_list_get_and_content(store: DocumentStore) -> None:
@@ -237,7 +238,7 @@ async def test_deleted_at_the_moment_it_is_read(
 async def test_a_text_is_not_parsed_beside_its_ingestion(
     store: DocumentStore, tmp_path: Path
 ) -> None:
-    document = await store.add("key.txt", NOTE)
+    document = await add(store, "key.txt", NOTE)
     with pytest.raises(DocumentError, match="not read yet"):
         await store.text(document.id)
     assert (await finished(store, document))[-1].status == Status.PROCESSED
@@ -273,7 +274,7 @@ async def test_each_document_pays_for_its_own_pages(store: DocumentStore, tmp_pa
 
 
 async def test_every_watcher_sees_the_end(store: DocumentStore) -> None:
-    document = await store.add("long.txt", prose(150).encode())
+    document = await add(store, "long.txt", prose(150).encode())
     early = await asyncio.gather(*(finished(store, document) for _ in range(3)))
     late = await finished(store, document)
     chunks = (await store.get(document.id)).chunks
@@ -295,7 +296,7 @@ async def test_the_event_loop_stays_free_during_ingestion(store: DocumentStore) 
             turns += 1
 
     ticking = asyncio.create_task(turn())
-    document = await store.add("long.txt", prose(300).encode())
+    document = await add(store, "long.txt", prose(300).encode())
     seen = [(each, turns) async for each in await store.watch(document.id)]
     ticking.cancel()
     at = [turns for each, turns in seen if each.stage == Phase.EMBEDDED]
@@ -316,7 +317,7 @@ class Refusing(Embedder):
 async def test_a_failed_ingestion_is_reported_and_can_be_tried_again(tmp_path: Path) -> None:
     refusing = Refusing(embedder()._model, embedder().fingerprint)
     async with opened(tmp_path, refusing) as store:
-        document = await store.add("key.txt", NOTE)
+        document = await add(store, "key.txt", NOTE)
         last = (await finished(store, document))[-1]
         assert (last.stage, last.status) == (Phase.EMBEDDED, Status.ERROR)
         assert last.message is not None
@@ -331,7 +332,7 @@ async def test_a_failed_ingestion_is_reported_and_can_be_tried_again(tmp_path: P
 
 async def test_a_stored_file_that_is_gone_ends_in_an_error(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
-        document = await store.add("key.txt", NOTE)
+        document = await add(store, "key.txt", NOTE)
         await store.close()
     shutil.rmtree(tmp_path / "files" / document.id)
     async with opened(tmp_path) as store:
@@ -346,7 +347,7 @@ async def test_a_stored_file_that_is_gone_ends_in_an_error(tmp_path: Path) -> No
 async def test_cancelled_at_any_stage_and_retried(
     store: DocumentStore, tmp_path: Path, stage: Phase
 ) -> None:
-    document = await store.add("stones.txt", prose(40).encode())
+    document = await add(store, "stones.txt", prose(40).encode())
     async for progress in await store.watch(document.id):
         if progress.stage == stage:
             break
@@ -364,7 +365,7 @@ async def test_cancelled_at_any_stage_and_retried(
 
 
 async def test_a_note_does_not_wait_behind_a_long_text(store: DocumentStore) -> None:
-    long = await store.add("stones.txt", prose(3000).encode())
+    long = await add(store, "stones.txt", prose(3000).encode())
     async for each in await store.watch(long.id):
         if each.stage == Phase.EMBEDDED:
             break
@@ -389,7 +390,7 @@ class Held(Embedder):
 async def test_words_are_found_before_any_vector_is_made(tmp_path: Path) -> None:
     text = prose(60) + NOTE.decode()
     async with opened(tmp_path, model := Held()) as store:
-        document = await store.add("stones.txt", text.encode())
+        document = await add(store, "stones.txt", text.encode())
         async for progress in await store.watch(document.id):
             if progress.stage == Phase.EMBEDDED:
                 break
@@ -407,7 +408,7 @@ async def test_words_are_found_before_any_vector_is_made(tmp_path: Path) -> None
 async def test_the_newest_document_is_embedded_first(tmp_path: Path) -> None:
     async with opened(tmp_path, model := Held()) as store:
         first, *later = [
-            await store.add(f"{seed}.txt", prose(70, seed).encode())
+            await add(store, f"{seed}.txt", prose(70, seed).encode())
             for seed in ("stone", "river", "heron")
         ]
         for document in (first, *later):
@@ -427,7 +428,7 @@ async def test_the_newest_document_is_embedded_first(tmp_path: Path) -> None:
 
 
 async def test_progress_tells_percent_and_what_is_left(store: DocumentStore) -> None:
-    document = await store.add("stones.txt", prose(300).encode())
+    document = await add(store, "stones.txt", prose(300).encode())
     progress = await finished(store, document)
     under_way = [each for each in progress if each.stage == Phase.EMBEDDED and each.percent < 100]
     assert [each.percent for each in under_way] == sorted(each.percent for each in under_way)
@@ -462,7 +463,7 @@ async def test_a_new_version_of_what_is_shared_is_shared(store: DocumentStore) -
     with acting_as("anna"):
         first = await ingest(store, "key.txt", NOTE)
         await store.share(first.id, shared=True)
-        second = await store.add("key.txt", OTHER, replace=True)
+        second = await add(store, "key.txt", OTHER, replace=True)
         await finished(store, second)
     assert [each.id for each in await store.list()] == [second.id]
     with pytest.raises(NotYoursError):

@@ -14,6 +14,7 @@ import pytest
 from app.documents.store import DocumentStore
 from app.storage.backup import BackupError, backup, restore
 from app.storage.tables import Status
+from harness.adding import add
 from harness.pdf import pdf
 from tests.app.stores import NOTE, OTHER, finished, ingest, opened, segment_of, traces
 from tests.samples import prose
@@ -36,7 +37,7 @@ async def test_a_restored_backup_answers_the_same(tmp_path: Path) -> None:
         gone = await ingest(store, "gone.txt", b"The walnut drawer is locked.")
         await ingest(store, "broken.pdf", b"%PDF-")
         await store.delete(gone.id)
-        underway = await store.add("stones.txt", prose(100).encode())
+        underway = await add(store, "stones.txt", prose(100).encode())
         contents = backup(tmp_path / "data", archive)
         assert contents.documents == 4
         assert sorted(os.listdir(tmp_path)) == ["backup.zip", "data"]

@@ -19,6 +19,7 @@ from app.documents.folders.watcher import EMPTY, TOO_LARGE, FolderState
 from app.documents.uploads import MAX_BYTES
 from dragon.errors import InvalidRequestError, NotFoundError
 from dragon.retrieval.embedder import Embedder
+from harness.adding import add
 from tests.app.documents.folders.watched import Watched, eventually, watching
 from tests.app.stores import files, finished, opened, settled
 from tests.documents import email
@@ -311,7 +312,7 @@ async def test_an_upload_of_a_watched_file_is_its_document_and_outlives_it(
     note.write_text(KEY)
     await watched.settled(key__txt=INDEXED)
     (document,) = await watched.store.list()
-    uploaded = await watched.store.add("key.txt", KEY.encode(), collection="Notes")
+    uploaded = await add(watched.store, "key.txt", KEY.encode(), collection="Notes")
     assert uploaded.id == document.id
     note.unlink()
     await watched.settled()
@@ -319,7 +320,7 @@ async def test_an_upload_of_a_watched_file_is_its_document_and_outlives_it(
 
 
 async def test_a_file_that_was_uploaded_before_is_that_document(watched: Watched) -> None:
-    uploaded = await watched.store.add("key.txt", KEY.encode(), collection="Notes")
+    uploaded = await add(watched.store, "key.txt", KEY.encode(), collection="Notes")
     await finished(watched.store, uploaded)
     note = watched.root / "key.txt"
     note.write_text(KEY)
@@ -336,7 +337,7 @@ async def test_a_file_that_was_uploaded_before_is_that_document(watched: Watched
 async def test_an_upload_that_replaces_leaves_the_folders_documents(watched: Watched) -> None:
     (watched.root / "key.txt").write_text(KEY)
     await watched.settled(key__txt=INDEXED)
-    await watched.store.add("key.txt", CODE.encode(), collection="Notes", replace=True)
+    await add(watched.store, "key.txt", CODE.encode(), collection="Notes", replace=True)
     await settled(watched.store)
     assert await watched.names() == ["key.txt", "key.txt"]
 
@@ -389,7 +390,7 @@ async def test_a_removed_folder_takes_its_documents_and_leaves_its_files(watched
     for name, text in (("key.txt", KEY), ("code.txt", CODE)):
         (watched.root / name).write_text(text)
     await watched.settled(key__txt=INDEXED, code__txt=INDEXED)
-    await watched.store.add("code.txt", CODE.encode(), collection="Notes")
+    await add(watched.store, "code.txt", CODE.encode(), collection="Notes")
     await watched.store.folders.remove(watched.id)
     assert await watched.names() == ["code.txt"]  # somebody uploaded it
     assert sorted(path.name for path in watched.root.iterdir()) == ["code.txt", "key.txt"]
