@@ -36,12 +36,12 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_document_waits_for_a_full_disk(
     store: DocumentStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add, failures = DocumentIndex.add, iter(range(3))
+    put, failures = DocumentIndex.add, iter(range(3))
 
     async def add_later(self: DocumentIndex, *given: Any) -> None:
         if next(failures, None) is not None:
             raise disk.full()
-        await add(self, *given)
+        await put(self, *given)
 
     monkeypatch.setattr(DocumentIndex, "add", add_later)
     document = await add(store, "key.txt", NOTE)
