@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from app.generation.exchanges import VECTORS, read
 from dragon.retrieval.embedder import Embedder
-from dragon.retrieval.exchanges import VECTORS, read
 
 
 def main() -> None:

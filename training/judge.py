@@ -28,7 +28,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, IterableDataset
 from transformers import BertConfig, BertModel, MPNetConfig, MPNetModel
 
-from dragon.retrieval import exchanges
+from app.generation import exchanges
 from dragon.retrieval.embedder import read_weights
 from dragon.retrieval.judge import NOTES, WEIGHTS, EncodedPair, JudgeNetwork, PaddedPairs, outcomes
 from training.examples import Example, Source, encode

@@ -12,8 +12,8 @@ import random
 from pathlib import Path
 from typing import Any
 
+from app.generation import exchanges
 from dragon.models.instructions import ALONE, EVERYDAY, transcript
-from dragon.retrieval import exchanges
 from training.texts import FOLDER, held_out, read_texts
 from training.tuning import Sample, adapt, load, measured, save_adapter, tune, written
 

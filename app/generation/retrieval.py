@@ -11,6 +11,7 @@ from app.documents.hits import DocumentHit, Follows, Scope
 from app.documents.store import DocumentStore
 from app.generation.cloud_view import MARK
 from app.generation.events import GenerationRequest, Source
+from app.generation.exchanges import Exchanges
 from app.generation.plan import Retrieved
 from app.generation.transcripts import holds_a_chat
 from app.ledger.spending import digest_of_passage
@@ -24,7 +25,6 @@ from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
 from dragon.models.instructions import EVERYDAY
 from dragon.retrieval.embedder import TextEmbedder
-from dragon.retrieval.exchanges import Exchanges
 from dragon.retrieval.judge import TextJudge
 from dragon.retrieval.prompt_rows import (
     NO_ANSWER,

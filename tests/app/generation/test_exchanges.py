@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from app.generation.exchanges import VECTORS, Exchanges, read
 from dragon.retrieval.embedder import Embedder
-from dragon.retrieval.exchanges import VECTORS, Exchanges, read
 
 
 @pytest.fixture(scope="module")
