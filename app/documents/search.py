@@ -32,6 +32,7 @@ from app.documents.hits import (
     whole_end,
 )
 from app.documents.index import DocumentIndex, RunJob
+from app.documents.sections import Sections, title_asked
 from app.documents.spelling import FTS, respelled
 from app.documents.summaries import Summaries, subject
 from app.documents.tables.answer import answer
@@ -85,6 +86,7 @@ class Finder:
     index: DocumentIndex
     tables: Shelf
     summaries: Summaries
+    sections: Sections
     embedder: TextEmbedder
     judge: TextJudge
     run_urgent: RunJob
@@ -204,11 +206,14 @@ class Finder:
     async def _computed(
         self, query: str, best: Sequence[DocumentHit], scope: Scope
     ) -> list[DocumentHit] | None:
-        """A summary or what a table answers, for a question as it was asked or standing alone."""
+        """A summary, a section or what a table answers, as it was asked or standing alone."""
         asked = [scope.follows.asked] if scope.follows is not None else []
         for each in dict.fromkeys((*asked, query)):
             if (wanted := subject(each)) is not None:
                 return await to_the_end(self.summaries.of(each, wanted, best, scope))
+            title = title_asked(each)
+            if title and (under := await to_the_end(self.sections.of(title, scope))):
+                return under
             if (known := await asyncio.to_thread(self._from_tables, each, best)) is not None:
                 return [known]
         return None

@@ -23,6 +23,7 @@ from app.documents.parsing import Drawn
 from app.documents.progress import Progress, final
 from app.documents.redaction import Redaction
 from app.documents.search import Finder
+from app.documents.sections import Sections
 from app.documents.summaries import Summaries
 from app.documents.tables.records import Shelf
 from app.documents.uploads import Incoming
@@ -78,7 +79,10 @@ class DocumentStore:
         )
         self.settled = self._erasure.settled
         summaries = Summaries(sessions, self._index, self._files)
-        finder = Finder(sessions, self._index, tables, summaries, embedder, judge, run_urgent)
+        sections = Sections(sessions, self._files)
+        finder = Finder(
+            sessions, self._index, tables, summaries, sections, embedder, judge, run_urgent
+        )
         self.search, self.said = finder.search, finder.said
         self.passages_about, self.closest = finder.passages, finder.closest
         embedding = Embedding(sessions, embedder, self._index, run_idle)
