@@ -69,13 +69,14 @@ const socket = new DeviceSocket({
   onConnection: (connected) => {
     silence.listen(connected && chat.busy);
     // When another model takes over, nothing is wrong.
-    showConnection(connected || settings.models.awaited ? null : "lost");
+    const lost = !connected && !settings.models.awaited;
+    showConnection(lost ? "lost" : null);
+    if (lost) status.setPeer(null);
     composer.setConnected(connected);
-    if (connected) chat.watch();
-    else {
-      status.setPeer(null);
-      chat.disconnected();
-    }
+    if (connected) {
+      chat.watch();
+      settings.models.load(); // one may be on its way
+    } else chat.disconnected();
     // There may be another model. A refused upgrade looks like any lost connection; this tells whether sign-in is what is missing.
     loadStatus();
   },

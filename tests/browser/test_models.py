@@ -22,6 +22,15 @@ from harness.models import SMALL_MODEL
 from harness.services import KEY, ROOT, free_port
 from tests.browser.conftest import Scripted, signed_in
 
+_LOADED_MS = 240_000  # both services load it, beside those that answer
+# Collects in `window.headers` what the header says of the cloud.
+_WATCH_HEADER = """() => {
+  window.headers = [];
+  const line = document.querySelector("[data-testid=peer-status]");
+  const look = () => window.headers.push(line.textContent.trim());
+  new MutationObserver(look).observe(line, { childList: true, subtree: true });
+}"""
+
 
 @pytest.fixture
 def served() -> Served:
@@ -131,21 +140,25 @@ def test_from_the_welcome_to_a_model(page: Page, alone: str) -> None:
 
 
 @pytest.mark.timeout(600)  # it starts both services twice
-def test_a_model_takes_over_in_mid_chat(page: Page, alone: str, tmp_path: Path) -> None:
+def test_a_model_takes_over_in_mid_chat_and_back(page: Page, alone: str, tmp_path: Path) -> None:
     chat = signed_in(page, alone)
+    picker = page.get_by_test_id("model-picker")
     letter = tmp_path / "letter.txt"
     letter.write_text("The gym locker's code is 4711. The key of the shed hangs in the pantry.")
     chat.upload(letter)
     before = chat.ask("What is the gym locker's code?")
     chat.wait_answer(before)
-    page.get_by_test_id("model-picker").click()
+    picker.click()
     page.get_by_test_id("pick-model").filter(has_text="small").click()
     expect(page.get_by_test_id("upcoming")).to_contain_text("small is being loaded")
+    page.reload()
+    expect(page.get_by_test_id("upcoming")).to_contain_text("small is being loaded")
+    page.evaluate(_WATCH_HEADER)
     meanwhile = chat.ask("Where is the key of the shed?")
     chat.wait_answer(meanwhile)
     assert "pantry" in chat.text(meanwhile)
     page.get_by_test_id("prompt").fill("What is the code")
-    expect(page.get_by_test_id("model-picker")).to_contain_text("small")
+    expect(picker).to_contain_text("small", timeout=_LOADED_MS)
     expect(page.get_by_test_id("upcoming")).to_be_hidden()
     expect(page.get_by_test_id("prompt")).to_have_value("What is the code")
     expect(page.get_by_test_id("send")).to_be_enabled()
@@ -153,3 +166,13 @@ def test_a_model_takes_over_in_mid_chat(page: Page, alone: str, tmp_path: Path) 
     chat.wait_answer(after)
     assert "4711" in chat.text(after)
     assert "4711" in chat.text(before)
+    picker.click()
+    own = page.get_by_test_id("pick-model").filter(has_text=EMBEDDED_WRITER.stem)
+    expect(own).to_have_attribute("aria-checked", "false")
+    own.click()
+    expect(picker).to_contain_text(EMBEDDED_WRITER.stem, timeout=_LOADED_MS)
+    expect(page.get_by_test_id("upcoming")).to_be_hidden()
+    back = chat.ask("Where is the key of the shed?")
+    chat.wait_answer(back)
+    assert "pantry" in chat.text(back)
+    assert "Device unreachable" not in page.evaluate("() => window.headers")

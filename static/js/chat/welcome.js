@@ -7,7 +7,7 @@ import { locale, t } from "../core/strings.js";
 import { questionsOf } from "./questions.js";
 
 const SAMPLE = "The cabin by the lake.md";
-/** How many questions are offered, at most; their place is kept in `welcome.css`. */
+/** How many questions are offered, at most. */
 const MOST = 3;
 /** Characters of the document that they are made of. */
 const BEGINNING = 6000;
@@ -42,7 +42,6 @@ export function showWelcome({ visible, files, waiting, project, instruction, alo
   if (byId("starts").dataset.shown === now) return;
   byId("starts").dataset.shown = now;
   const cards = [];
-  // It keeps the place of the questions before they are known.
   const asking = el("div", { class: "suggestions", "data-testid": "suggestions" });
   if (waiting > 0) {
     cards.push(el("p", { class: "start-wait", role: "status" }, t("welcome.preparing", { count: waiting })), asking);

@@ -47,7 +47,7 @@ export function redraw(group, ...controls) {
   if (focused) /** @type {HTMLElement | null} */ (group.querySelector(`[data-testid="${focused}"]`))?.focus();
 }
 
-/** @typedef {{label: string, icon: string, act?: () => void, href?: string, danger?: boolean, testid?: string}} Item */
+/** @typedef {{label: string, icon: string, act?: () => void, href?: string, danger?: boolean, checked?: boolean, testid?: string}} Item `checked` is known of items of which one is chosen. */
 
 /** A small button that opens a menu. @param {string} label @param {string} testid @param {() => Item[]} items */
 export function menuButton(label, testid, items) {
@@ -64,8 +64,9 @@ export function menuButton(label, testid, items) {
  */
 export function openMenu(anchor, items) {
   const menu = byId("menu");
-  const entries = items.map(({ label, icon: name, act, href, danger, testid }) => {
-    const attributes = { class: danger ? "menu-item danger" : "menu-item", role: "menuitem", "data-testid": testid, href, download: href ? "" : null };
+  const entries = items.map(({ label, icon: name, act, href, danger, checked, testid }) => {
+    const role = checked === undefined ? { role: "menuitem" } : { role: "menuitemradio", "aria-checked": String(checked) };
+    const attributes = { class: danger ? "menu-item danger" : "menu-item", ...role, "data-testid": testid, href, download: href ? "" : null };
     const item = href ? el("a", attributes, icon(name), label) : el("button", { ...attributes, type: "button" }, icon(name), label);
     item.addEventListener("click", () => {
       menu.hidePopover();

@@ -10,6 +10,8 @@ import { localized, number, t } from "./strings.js";
 /** @typedef {import("./types.js").Trial} Trial */
 
 const LOOK_MS = 1000;
+/** One that takes over is there again within this time. */
+const AWAY_MS = 30_000;
 /** Words a second; people read about four. */
 const FASTER = 6, EVEN = 3, SLOWER = 1;
 /** The share of a device's memory that leaves other programs room. */
@@ -22,14 +24,16 @@ const ROOMY = 0.75;
  * @param {(name: string) => void} onChoose Called with the one that is chosen; empty: one that is not here yet.
  */
 export async function pickModel(anchor, onChoose) {
-  const { data, current } = await listModels();
+  const { data, current, next } = await listModels();
   const usable = data.filter(({ refusal }) => !refusal);
   openMenu(anchor, [
     ...usable.map(({ name, size }) => ({
       label: size ? `${name} · ${formatBytes(size)}` : name,
-      icon: name === current ? "icon-check" : "icon-again",
+      icon: name === current ? "icon-check" : "",
+      checked: name === current,
       testid: "pick-model",
-      act: () => name === current || onChoose(name),
+      // While another is being loaded, the one that answers can be chosen again.
+      act: () => name === next || onChoose(name),
     })),
     { label: t("offer"), icon: "icon-plus", testid: "more-models", act: () => onChoose("") },
   ]);
@@ -82,14 +86,19 @@ export class Models {
   async #follow(name) {
     if (this.awaited) return;
     this.awaited = name;
-    for (let state; !state || state.loading; ) {
+    let seen = performance.now();
+    let state = null;
+    do {
       await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
       // While one takes over from the other, neither answers.
       state = await listModels().catch(() => null);
+      if (state) seen = performance.now();
       if (state?.loading) this.awaited = state.next;
-      else if (state && state.current !== this.awaited) this.#fail(t("model.failed", { name: this.awaited, current: state.current }));
-    }
+    } while (state ? state.loading : performance.now() - seen < AWAY_MS);
+    const { awaited } = this;
     this.awaited = "";
+    if (!state) return this.onUpcoming(""); // the connection's banner says it now
+    if (state.current !== awaited) this.#fail(t("model.failed", { name: awaited, current: state.current }));
     await this.load();
   }
 
@@ -164,7 +173,7 @@ export class Models {
     try {
       result.replaceChildren(...verdict(await tryModel(name, controller.signal)));
     } catch (error) {
-      result.replaceChildren(...(controller.signal.aborted ? [] : [el("p", { class: "notice", "data-testid": "trial-refusal" }, messageOf(error))]));
+      result.replaceChildren(...(controller.signal.aborted ? [] : [el("p", { class: "notice" }, messageOf(error))]));
     }
     result.scrollIntoView({ block: "nearest" });
     pressed.textContent = t("model.try");
