@@ -177,6 +177,53 @@ def test_of_documents(looked_at: Page, device: Service, tmp_path: Path) -> None:
     assert serious(page) == []
 
 
+@pytest.mark.usefixtures("emptied")
+def test_of_a_wide_table(looked_at: Page, device: Service, tmp_path: Path) -> None:
+    """With its sources, as it comes and sorted both ways, and in each tab about its answer."""
+    page = looked_at
+    columns = ["code", "price", *(f"property{number}" for number in range(12))]
+    rows = (f"B10{number},{number}80" + ",longword" * 12 for number in range(3))
+    (tmp_path / "bikes.csv").write_text("\n".join((",".join(columns), *rows)) + "\n")
+    chat = signed_in(page, device.url)
+    chat.upload(tmp_path / "bikes.csv")
+    answer = chat.ask("Compare B100 and B101.", private=True)
+    chat.wait_answer(answer)
+    table = answer.get_by_test_id("rows")
+    assert table.evaluate("(rows) => rows.firstChild.scrollWidth > rows.clientWidth")
+    assert serious(page) == []
+    for order in ("ascending", "descending"):
+        table.get_by_role("button", name="price").click()
+        expect(table.locator(f"th[aria-sort={order}]")).to_have_text("price")
+        assert serious(page) == [], order
+    chat.open_source(chat.sources().first)
+    assert serious(page) == []
+    for tab in ("who", "ledger", "live"):
+        answer.get_by_test_id("summary").click()
+        page.locator(f"#tab-{tab}").click()
+        assert serious(page) == [], tab
+        page.locator("#inspector-close").click()
+
+
+def test_of_models(
+    looked_at: Page, scripted: Scripted, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The picker, what there is, and models to get, of which one could not be fetched."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    page = looked_at
+    signed_in(page, scripted.url)
+    page.get_by_test_id("model-picker").click()
+    expect(page.get_by_test_id("pick-model").first).to_be_visible()
+    assert serious(page) == []
+    page.get_by_test_id("more-models").click()
+    offer = page.get_by_test_id("offer").first
+    expect(offer).to_be_visible()
+    assert serious(page) == []
+    offer.get_by_test_id("get-offer").click()
+    expect(offer).to_contain_text("The hub cannot be reached.")
+    assert serious(page) == []
+
+
 def test_without_a_sign_in(looked_at: Page, device: Service) -> None:
     looked_at.goto(device.url)
     assert serious(looked_at) == []
