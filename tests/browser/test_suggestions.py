@@ -75,13 +75,16 @@ def test_a_row_is_asked_for_by_its_name(signed: Page) -> None:
     assert made(signed, "id: S1; day: 1 May\nid: S2; day: 1 May\n") == []
 
 
-def test_they_are_in_the_language_of_the_page(german: ChatPage, tmp_path: Path) -> None:
+def test_they_are_in_the_language_of_the_page_and_answered(
+    german: ChatPage, tmp_path: Path
+) -> None:
     note = tmp_path / "manual.md"
     note.write_text("# Manual\n\nThe pump is cleaned in May.\n\n## Hot water\n\nTurn the dial.\n")
     german.upload(note)
-    expect(german.page.get_by_test_id("start-question")).to_have_text(
-        ["Was steht unter „Hot water“?", "Fassen Sie manual.md zusammen."]
-    )
+    asked = german.page.get_by_test_id("start-question")
+    expect(asked).to_have_text(["Was steht unter „Hot water“?", "Fassen Sie manual.md zusammen."])
+    asked.first.click()
+    expect(german.last_answer.get_by_test_id("answer-text")).to_contain_text("Turn the dial.")
 
 
 @pytest.mark.usefixtures("emptied")

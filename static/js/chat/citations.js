@@ -160,11 +160,6 @@ function markOf(source, number, sentence, open) {
   });
   mark.addEventListener("pointerleave", hideSoon);
   mark.addEventListener("blur", hideSoon);
-  mark.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape" || byId("passage-card").hidden) return;
-    event.stopPropagation();
-    hide();
-  });
   // A finger cannot hover: its first tap shows the card, which has a button.
   mark.addEventListener("click", () => (matchMedia("(hover: none)").matches ? show() : openFrom(mark, source, open)));
   return mark;
@@ -196,6 +191,17 @@ function hideSoon() {
     if (!card.matches(":hover, :focus-within")) hide();
   }, HIDE_MS);
 }
+
+// It may lie over what one wants to press: Escape takes it away wherever the focus is, and does nothing else.
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape" || !shown) return;
+  event.stopPropagation();
+  if (byId("passage-card").contains(document.activeElement)) {
+    left = shown;
+    shown.focus();
+  }
+  hide();
+}, { capture: true });
 
 /** @param {HTMLElement} mark @param {Source} source @param {string} sentence @param {(source: Source) => void} open */
 function showCard(mark, source, sentence, open) {
