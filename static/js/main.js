@@ -75,7 +75,7 @@ const socket = new DeviceSocket({
     composer.setConnected(connected);
     if (connected) {
       chat.watch();
-      settings.models.load(); // one may be on its way
+      settings.models.resume();
     } else chat.disconnected();
     // There may be another model. A refused upgrade looks like any lost connection; this tells whether sign-in is what is missing.
     loadStatus();

@@ -82,6 +82,12 @@ export class Models {
     }
   }
 
+  /** Says what is being loaded, where that began before this page did. */
+  async resume() {
+    const found = await listModels().catch(() => null);
+    if (found?.loading) await this.load();
+  }
+
   /** Looks until this model has taken over, or could not be loaded. @param {string} name */
   async #follow(name) {
     if (this.awaited) return;
