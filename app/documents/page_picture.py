@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import unicodedata
 from collections.abc import Iterator
 from typing import Any
@@ -36,7 +37,8 @@ def drawn(pdf: bytes, number: int, passage: str) -> tuple[bytes, float | None]:
         tops.append(box[1] / picture.height)
     written = io.BytesIO()
     ImageChops.multiply(picture, marks).save(written, "PNG")
-    return written.getvalue(), max(0.0, min(tops)) if tops else None
+    top = max(0.0, min(tops, default=math.inf))
+    return written.getvalue(), top if top <= 1 else None  # it may lie beyond what is shown
 
 
 def _boxes(page: Any, passage: str) -> Iterator[tuple[float, float, float, float]]:

@@ -142,17 +142,21 @@ class _Worker:
         """Do a job; the lines that it writes. Raises ValueError where that is none."""
         self.status = None
         self._stdin.write(json.dumps(job).encode() + b"\n")
-        line = b""
+        parts: list[bytes] = []  # of a line
+        length = 0
         while True:
             kind, number = FRAME.unpack(await self._stdout.readexactly(FRAME.size))
             if kind == b"e":
                 self.status = number
                 return
-            *lines, line = (line + await self._stdout.readexactly(number)).split(b"\n")
-            if len(line) > _LINE_BYTES:
+            *ends, rest = (await self._stdout.readexactly(number)).split(b"\n")
+            for end in ends:
+                yield b"".join((*parts, end))
+                parts, length = [], 0
+            parts.append(rest)
+            length += len(rest)
+            if length > _LINE_BYTES:
                 raise ValueError("a line is too long")
-            for each in lines:
-                yield each
 
     def dismiss(self) -> None:
         """Have it end, with what it is doing."""

@@ -64,8 +64,9 @@ class Sections:
             if hit.tabular:
                 continue
             if _heading(hit) == title:
-                under = list(takewhile(lambda each: _heading(each) == title, hits[at:]))
-                return [_whole(hit, _fitting(under), under[-1].end)]
+                under = _fitting(hits[at:])
+                said = " ".join(each.text for each in under)
+                return [_whole(hit, said, under[-1].end)]
             if _MARKS.sub("", _LABEL_END.split(hit.text, maxsplit=1)[0]) == title:
                 text = await asyncio.to_thread(text_of, self.files, hit.document)
                 line = text[hit.start :].partition("\n")[0][:_CHARACTERS]
@@ -77,14 +78,15 @@ def _heading(hit: DocumentHit) -> str:
     return _MARKS.sub("", hit.context.partition(": ")[0])
 
 
-def _fitting(hits: Sequence[DocumentHit]) -> str:
-    """The sentences of one document, as many as may be shown."""
-    said = ""
-    for hit in hits:
-        if hit.document != hits[0].document or len(said) + len(hit.text) > _CHARACTERS:
+def _fitting(hits: Sequence[DocumentHit]) -> list[DocumentHit]:
+    """The first, and as many under its heading as may be shown with it."""
+    place = hits[0].document, _heading(hits[0])
+    kept = [hits[0]]
+    for hit in takewhile(lambda each: (each.document, _heading(each)) == place, hits[1:]):
+        if sum(len(each.text) + 1 for each in (*kept, hit)) > _CHARACTERS:
             break
-        said = f"{said} {hit.text}".lstrip()
-    return said
+        kept.append(hit)
+    return kept
 
 
 def _whole(first: DocumentHit, text: str, end: int) -> DocumentHit:

@@ -46,8 +46,10 @@ class Exchanges:
     def nearest(self, message: str, count: int) -> list[Exchange]:
         """At most `count`, the nearest last; none if the message is most like a task.
 
-        Another task's result is no example: it is copied.
+        Another task's result is no example: it is copied. With another embedder there are none.
         """
+        if self._embedder.fingerprint != PACKAGED_WEIGHTS_SHA256:
+            return []
         likeness = self._vectors @ self._embedder.embed([message])[0]
         near = [self._all[i] for i in np.argsort(-likeness, kind="stable").tolist()]
         if near[0].kind == _TASK:
@@ -68,10 +70,8 @@ class Exchanges:
 
     @cached_property
     def _vectors(self) -> npt.NDArray[np.float32]:
-        if self._embedder.fingerprint == PACKAGED_WEIGHTS_SHA256:
-            vectors: npt.NDArray[np.float32] = np.load(VECTORS).astype(np.float32)
-            return vectors
-        return self._embedder.embed([exchange.message for exchange in self._all])
+        vectors: npt.NDArray[np.float32] = np.load(VECTORS).astype(np.float32)
+        return vectors
 
 
 def _words(text: str) -> set[str]:

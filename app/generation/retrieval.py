@@ -235,7 +235,10 @@ class Retrieval:
         return await asyncio.wrap_future(job)
 
     async def everyday(self, request: GenerationRequest) -> Retrieved:
-        """The row before a message that needs no document; the built-in model is shown others."""
+        """The row before a message that needs no document.
+
+        The built-in model is shown exchanges like it, where there is room for them.
+        """
         if self.quotes_a_line(request) and request.begins is Begins.TURNS:
             message = request.messages[-1].content
             job = self.engine.submit_urgent(lambda: self._exchanges.nearest(message, EXAMPLES))
@@ -244,8 +247,12 @@ class Retrieval:
                 for each in await asyncio.wrap_future(job)
                 for role, text in (("user", each.message), ("assistant", each.reply))
             ]
-            shown = self.tokenizer.chat(turns, Rendering(begun=False)).tokens if turns else ()
-            return Retrieved([Row((*self.tokenizer.document_row(EVERYDAY), *shown), 0.0)], [])
+            tokens = self.tokenizer.document_row(EVERYDAY)
+            shown = self.tokenizer.chat(turns, Rendering(begun=False)).tokens if turns else []
+            room = self.engine.model.context - len(request.conversation) - request.least
+            return Retrieved(
+                [Row((*tokens, *(shown if len(tokens) + len(shown) <= room else ())), 0.0)], []
+            )
         row = bare_row(self.tokenizer, raw=request.raw, quotes=False, begins=request.begins)
         return Retrieved([row], [])
 

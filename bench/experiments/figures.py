@@ -122,7 +122,10 @@ def latency_notes(rows: Sequence[Row]) -> str:
             )
             lines.append(
                 f"- T = {temperature:g}, `{mode}`: "
-                + ", ".join(f"{cut:.0%} below `{slow}`" for slow, cut in cuts.items())
+                + ", ".join(
+                    f"{abs(cut):.0%} {'below' if cut >= 0 else 'above'} `{slow}`"
+                    for slow, cut in cuts.items()
+                )
                 + f" at {farthest:g} ms, "
                 + f"{ours / found[temperature, 'speculative:paper', farthest]:.2f} of the paper's "
                 + f"scheduler; {over:.0%} over the device alone in the mean"

@@ -48,8 +48,8 @@ def test_a_token_s_time_stands_beside_the_event_clock_s() -> None:
 
 def test_modes_are_compared_as_the_paper_compares() -> None:
     notes = figures.latency_notes(token_times())
-    assert "`oneway`: -50% below `sequencewise`, 74% below `tokenwise` at 300 ms, 0.60 of" in notes
-    assert "`coupled`: -25% below `sequencewise`, 79% below `tokenwise` at 300 ms, 0.50 of" in notes
+    assert "`oneway`: 50% above `sequencewise`, 74% below `tokenwise` at 300 ms, 0.60 of" in notes
+    assert "`coupled`: 25% above `sequencewise`, 79% below `tokenwise` at 300 ms, 0.50 of" in notes
     assert "42.4% below `tokenwise` (OPT-1.3B)" in notes
     assert "measured to event clock: 1.10 to 1.10" in notes
 

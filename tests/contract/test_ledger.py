@@ -197,6 +197,7 @@ def test_a_chain_that_was_tampered_with_does_not_verify(tapped: Tapped, tmp_path
         closing(sqlite3.connect(tmp_path / DATABASE)) as copy,
     ):
         served.backup(copy)
+        assert verify(tmp_path).returncode == 0
         with copy:
             copy.execute("UPDATE ledger_entries SET bytes = bytes - 1 WHERE seq = 2")
     refused = verify(tmp_path)

@@ -72,5 +72,7 @@ async def test_the_newest_document_that_has_it_within_the_scope(store: DocumentS
     old = await ingest(store, "old.md", MANUAL)
     await ingest(store, "new.md", MANUAL.replace(b"One dog.", b"Two cats."))
     await ingest(store, "other.md", b"# Other\n\nNothing of pets here.\n")
-    assert await said(store, "Pets") == ["Two cats."]
+    (pets,) = await store.search("What do my documents say about “Pets”?", 3, Scope())
+    assert (pets.text, pets.title) == ("Two cats.", "new.md")
+    assert pets.end == MANUAL.decode().index("One dog.") + len("Two cats.")
     assert await said(store, "Pets", Scope(documents=[old.id])) == ["One dog."]

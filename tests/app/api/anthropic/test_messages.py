@@ -172,6 +172,24 @@ async def test_blocks_say_what_strings_say(
     assert one.messages[-1].content == "A\nB"
 
 
+async def test_a_turn_of_the_assistants_is_gone_on_with(
+    client: httpx.AsyncClient, generation: FakeGeneration
+) -> None:
+    await asked(client, messages=[USER, {"role": "assistant", "content": "The key"}])
+    (request,) = generation.requests
+    assert generation.tokenizer.decode(request.conversation).endswith("The key")
+
+
+async def test_a_limit_of_a_larger_model_is_no_mistake(
+    client: httpx.AsyncClient, generation: FakeGeneration
+) -> None:
+    await asked(client, max_tokens=32_000)
+    assert generation.requests[0].max_tokens is None
+    long = {**USER, "content": "word " * 1000}
+    reply = await client.post(PATH, json=ASK | {"max_tokens": 32_000, "messages": [long]})
+    assert reply.status_code == 400
+
+
 async def test_thoughts(client: httpx.AsyncClient, thinking: FakeGeneration) -> None:
     message = await asked(client, thinking={"type": "enabled", "budget_tokens": 1024})
     thought = {"type": "thinking", "thinking": THOUGHT, "signature": ""}

@@ -114,6 +114,17 @@ async def test_a_page_is_drawn_with_the_passage_marked(
     assert (await client.get(f"{url}/page", params={"number": 3})).status_code == 404
 
 
+async def test_a_page_is_drawn_whose_passage_lies_beyond_what_it_shows(
+    client: httpx.AsyncClient, real: AppState, store: DocumentStore
+) -> None:
+    cut = pdf("The rent is due in May.").replace(b"[0 0 595 842] ", b"[0 800 59 842]")
+    document = await ingest(store, "lease.pdf", cut)
+    passage = {"number": 1, "mark": 0, "until": 23}
+    drawn = await client.get(f"/api/documents/{document.id}/page", params=passage)
+    assert drawn.json()["picture"]
+    assert drawn.json()["mark"] is None
+
+
 async def test_a_passage_of_any_length_and_letters_is_marked(
     client: httpx.AsyncClient, real: AppState, store: DocumentStore, tmp_path: Path
 ) -> None:
@@ -150,12 +161,12 @@ for job in sys.stdin:
 
 
 @pytest.mark.parametrize(
-    "says",
+    ("says", "seconds"),
     [
-        "while True: say(b'?' * 99_999)",
-        "say(b'no\\n')",
-        'say(b\'{"picture": "", "mark": NaN}\\n\')',
-        'say(b\'{"kind": "pdf", "note": null, "properties": {}}\\n\')',
+        ("while True: say(b'?' * 99_999)", 1),
+        ("say(b'no\\n')", 60),
+        ('say(b\'{"picture": "", "mark": NaN}\\n\')', 60),
+        ('say(b\'{"kind": "pdf", "note": null, "properties": {}}\\n\')', 60),
     ],
     ids=["endless", "no JSON", "nowhere", "read"],
 )
@@ -166,12 +177,14 @@ async def test_of_a_drawer_that_a_pdf_took_over_little_is_believed(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     says: str,
+    seconds: float,
 ) -> None:
     document = await ingest(store, "lease.pdf", pdf("The rent is due in May."))
     await store._ingestion.parsing.close()  # the one that read it
     taken = tmp_path / "taken.py"
     taken.write_text(TAKEN.format(says=says))
     monkeypatch.setattr(parsing, "_WORKER", taken)
+    monkeypatch.setattr(parsing, "_DRAW_CLOCK_SECONDS", seconds)
     drawn = await client.get(f"/api/documents/{document.id}/page", params={"number": 1})
     assert drawn.status_code == 404
 
