@@ -13,7 +13,6 @@ import json
 import lzma
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -93,8 +92,8 @@ def weighed(query: Query, eta: float) -> Query:
     """The same documents, all of one relevance a side: the device's weight is `eta`."""
     return Query(
         query.text,
-        tuple(replace(passage, score=0.5) for passage in query.device),
-        tuple(replace(passage, score=1.0 - eta) for passage in query.cloud),
+        tuple(Passage(passage.text, 0.5) for passage in query.device),
+        tuple(Passage(passage.text, 1.0 - eta) for passage in query.cloud),
     )
 
 

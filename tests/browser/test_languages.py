@@ -202,7 +202,7 @@ def test_what_the_device_says_is_said_in_the_language_of_the_browser(
     program.write_bytes(b"\x7fELF" + bytes(100))
     chat.upload(empty, program)
     detail = chat.document(empty.name).locator(".document-detail")
-    expect(detail).to_have_text("Die Datei ist leer. Nichts wurde gespeichert.")
+    expect(detail).to_have_text("Die Datei ist leer.")
     chat.page.reload()
     chat.open_panel("documents")
     detail = chat.document(program.name).locator(".document-detail")

@@ -153,6 +153,7 @@ def test_a_model_takes_over_in_mid_chat_and_back(page: Page, alone: str, tmp_pat
     expect(page.get_by_test_id("upcoming")).to_contain_text("small is being loaded")
     page.reload()
     expect(page.get_by_test_id("upcoming")).to_contain_text("small is being loaded")
+    chat.wait_answer(before)
     page.evaluate(_WATCH_HEADER)
     meanwhile = chat.ask("Where is the key of the shed?")
     chat.wait_answer(meanwhile)

@@ -59,7 +59,7 @@ def test_a_new_chat_is_shown_from_its_beginning(phone: ChatPage) -> None:
     phone.page.reload()
     phone.wait_peer("connected")
     scroll = phone.page.locator("#scroll")
-    assert scroll.evaluate("s => s.scrollHeight > s.clientHeight"), "it need not be scrolled"
+    phone.page.wait_for_function("() => scroll.scrollHeight > scroll.clientHeight")
     assert scroll.evaluate("s => s.scrollTop") == 0
     phone.page.set_viewport_size({"width": 390, "height": 330})  # as a keyboard does
     expect(phone.page.locator(".welcome h2")).to_be_in_viewport()
