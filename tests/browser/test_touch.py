@@ -55,11 +55,12 @@ def test_the_keyboard_comes_up_only_when_one_writes(phone: ChatPage) -> None:
 
 
 def test_a_new_chat_is_shown_from_its_beginning(phone: ChatPage) -> None:
-    phone.page.set_viewport_size({"width": 390, "height": 500})  # less than the welcome needs
+    phone.page.set_viewport_size({"width": 390, "height": 400})  # less than the welcome needs
     phone.page.reload()
     phone.wait_peer("connected")
     scroll = phone.page.locator("#scroll")
-    phone.page.wait_for_function("() => scroll.scrollHeight > scroll.clientHeight")
+    handle = scroll.element_handle()
+    phone.page.wait_for_function("s => s.scrollHeight > s.clientHeight", arg=handle)
     assert scroll.evaluate("s => s.scrollTop") == 0
     phone.page.set_viewport_size({"width": 390, "height": 330})  # as a keyboard does
     expect(phone.page.locator(".welcome h2")).to_be_in_viewport()
