@@ -250,9 +250,9 @@ class Retrieval:
             tokens = self.tokenizer.document_row(EVERYDAY)
             shown = self.tokenizer.chat(turns, Rendering(begun=False)).tokens if turns else []
             room = self.engine.model.context - len(request.conversation) - request.least
-            return Retrieved(
-                [Row((*tokens, *(shown if len(tokens) + len(shown) <= room else ())), 0.0)], []
-            )
+            if len(tokens) + len(shown) <= room:
+                tokens += shown
+            return Retrieved([Row(tuple(tokens), 0.0)], [])
         row = bare_row(self.tokenizer, raw=request.raw, quotes=False, begins=request.begins)
         return Retrieved([row], [])
 
