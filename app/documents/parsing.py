@@ -179,15 +179,13 @@ class Parsing:
     def __init__(self) -> None:
         self._small, self._large = Places(3, 2), Places(2, 1)
         self._idle: list[tuple[_Worker, asyncio.TimerHandle]] = []
+        self._ending: set[asyncio.Task[None]] = set()  # of workers that waited long enough
 
     async def close(self) -> None:
         """End the workers."""
-        workers = [worker for worker, _ in self._idle]
         while self._idle:
-            self._taken()
-        for worker in workers:
-            worker.dismiss()
-            await worker.ended()
+            self._end(self._taken())
+        await asyncio.gather(*self._ending)
 
     async def parse(self, path: Path, name: str, out: Path, take: Take | None = None) -> Parsed:
         """Parse a file uploaded as name, write its text to out, and `take` what is found meanwhile.
@@ -254,7 +252,13 @@ class Parsing:
 
     def _dismiss(self, worker: _Worker) -> None:
         self._idle = [each for each in self._idle if each[0] is not worker]
+        self._end(worker)
+
+    def _end(self, worker: _Worker) -> None:
         worker.dismiss()
+        ending = asyncio.create_task(worker.ended())
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
 
 
 async def _followed(

@@ -559,7 +559,7 @@ async def test_one_worker_reads_file_after_file_whatever_becomes_of_each(
     source.write_bytes(b"Two.")
     await parsing.parse(source, "a.txt", out)
     assert out.read_bytes() == b"Two."
-    await worker.ended()  # it does not stay when nothing comes
+    await worker._process.wait()  # it does not stay when nothing comes
     assert parsing._idle == []
     await parsing.parse(source, "a.txt", out)
     await parsing.close()
