@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Literal
 
 import pytest
 from llama_index.core.llms import ChatMessage
@@ -19,7 +20,7 @@ ASK = [ChatMessage(role="system", content="Be brief."), ChatMessage(role="user",
 class Place(BaseModel):
     """Where something is."""
 
-    room: str
+    room: Literal["attic", "hall"]
 
 
 def model(service: Service, name: str) -> OpenAILike:
