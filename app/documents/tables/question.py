@@ -101,6 +101,15 @@ _AMOUNT = re.compile(rf"\b({'|'.join(_RELATIONS)})\s+([€£$]?\s?\d[\d,]*(?:\.\
 _LISTED = re.compile(
     r"\A\W*(?:which|what|who|list|show|name|compare|(?:is|are) there)\b", re.IGNORECASE
 )
+# What the page offers to ask of a cell, in its languages: `suggest.cell` of its texts.
+_CELL = tuple(
+    re.compile(asked + r"\s?\??", re.IGNORECASE)
+    for asked in (
+        "what(?: is|['’]s) the (?P<column>.{1,200}?) of (?P<row>.{1,200}?)",
+        'was steht bei (?P<row>.{1,200}) unter ["„“»]?(?P<column>.{1,200}?)["“”«]?',
+        '¿?qu[ée] pone en ["“«]?(?P<column>.{1,200}?)["”»]? de (?P<row>.{1,200}?)',
+    )
+)
 _ALIKE, _APART = 5, 3  # letters that two words begin with, at least, and end with, at most
 
 
@@ -122,6 +131,8 @@ class Reading:
 
     def query(self) -> TableQuery | None:
         """What it asks of the table; None if it may be asked of something else."""
+        if cell := self._cell():
+            return cell
         if _BEYOND.search(_COMPARED.sub("", self._asked)):
             return None
         conditions = list(self._equal())
@@ -173,6 +184,19 @@ class Reading:
         if operation is Operation.ROWS and not (conditions and _LISTED.search(self._asked)):
             return None
         return TableQuery(operation, tuple(columns), tuple(conditions), "".join(left))
+
+    def _cell(self) -> TableQuery | None:
+        """The cell that it asks for in so many words, by its column's name and its row's."""
+        for form in _CELL:
+            if not (found := form.fullmatch(self._asked.strip())):
+                continue
+            name, row = found["column"].casefold(), found["row"].casefold()
+            columns = [n for n, each in enumerate(self._table.columns) if each.casefold() == name]
+            for column, cells in enumerate(zip(*self._table.rows, strict=True)):
+                if columns and (named := {each for each in cells if each.casefold() == row}):
+                    conditions = (Condition(column, "IN", tuple(sorted(named))),)
+                    return TableQuery(Operation.CELLS, tuple(columns[:1]), conditions)
+        return None
 
     def _equal(self) -> Iterator[Condition]:
         """Cells that the question names, the longest first; one column each."""

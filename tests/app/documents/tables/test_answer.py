@@ -5,6 +5,7 @@ Covers `app.documents.tables.question`.
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 
@@ -12,6 +13,7 @@ import pytest
 
 from app.documents.tables.answer import answer
 from app.documents.tables.records import tables_in
+from harness.services import ROOT
 from tests.app.documents.tables.generated import Asked, Made, tables
 
 LISTED = 8
@@ -206,3 +208,21 @@ def test_what_a_row_is_called_is_not_what_is_compared(question: str, named: str 
     (table,) = tables_in(COURSES)
     found = answer(question, table, "courses.csv")
     assert (found is None) if named is None else (found is not None and named in found.text)
+
+
+BRANCHES = """id: A; Filiale: Lyon; Umsatz: 5.000; Umsatz netto: 4.200
+id: B; Filiale: Turin (ohne Lager); Umsatz: 7.500; Umsatz netto: 6.300
+"""
+
+
+@pytest.mark.parametrize("language", ["en", "de", "es"])
+def test_what_the_page_offers_to_ask_of_a_cell(language: str) -> None:
+    texts = json.loads((ROOT / "static" / "text" / f"{language}.json").read_text("utf-8"))
+    (table,) = tables_in(BRANCHES)
+    for row, sales in {"Lyon": "5.000", "Turin (ohne Lager)": "7.500"}.items():
+        asked = texts["suggest.cell"].format(row=row, column="umsatz")
+        found = answer(asked, table, "filialen.csv")
+        assert found is not None, asked
+        assert found.text.endswith(f"{row}, Umsatz: {sales}")
+    elsewhere = texts["suggest.cell"].format(row="Genf", column="umsatz")
+    assert answer(elsewhere, table, "filialen.csv") is None
