@@ -6,12 +6,14 @@ CONFORMANCE := .venv-conformance
 # Of clients that do not go together with the newest versions of the others.
 APART := .venv-conformance-apart
 APART_TESTS := tests/conformance/test_instructor.py tests/conformance/test_llama_index.py
+# Libraries for question answering that the bench compares with.
+RIVALS := .venv-rivals
 # What needs no clients of others, but what the project itself is tested with.
 OWN_TESTS := $(addprefix tests/conformance/test_,vllm.py llama_cpp.py schema.py)
 # Clients in JavaScript, where there is npm.
 NODE := $(if $(shell command -v npm),tests/conformance/node)
 
-.PHONY: run lock test test-app test-browser test-contract test-rest conformance image-test ray-test lint fmt bench figures screenshots
+.PHONY: run lock test test-app test-browser test-contract test-rest conformance image-test ray-test lint fmt bench rivals figures screenshots
 
 run: $(VENV)/run.stamp
 	$(BIN)/dragon up
@@ -90,6 +92,10 @@ bench: $(VENV)/test.stamp
 	$(BIN)/python -m bench.large_folder --seconds 10
 	$(BIN)/python -m bench.documents --chunks 500,2000 --searches 30 --added 10 --pages 20 --answers 4 --tokens 32
 
+# Question answering beside what people use instead, for bench/RESULTS.md: half an hour.
+rivals: $(VENV)/test.stamp $(RIVALS)/stamp
+	$(BIN)/python -m bench.two_sided --count 20 --systems alone central-device central-cloud dragon llama_index txtai
+
 # The paper's Figures 5 to 9 with the built-in model, for bench/RESULTS.md: in at most 90 minutes of two
 # cores that have nothing else to do.
 figures: $(VENV)/test.stamp
@@ -127,7 +133,7 @@ $(VENV)/test.stamp: pyproject.toml constraints.txt model.lock | $(BIN)/python
 
 # Not pinned: what people install today. Its pip is new, since older ones do not find a solution.
 # The group of dependencies has the environment's name, less its beginning.
-$(CONFORMANCE)/stamp $(APART)/stamp: pyproject.toml
+$(CONFORMANCE)/stamp $(APART)/stamp $(RIVALS)/stamp: pyproject.toml
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/pip install --quiet --disable-pip-version-check --upgrade pip
 	$(@D)/bin/pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager --group $(@D:.venv-%=%)

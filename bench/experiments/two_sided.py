@@ -8,16 +8,21 @@ without any document. `private_asked` is the share of private questions, which o
 that went to the cloud nonetheless: all of them unless `--cloud when_needed`. `private_frames`,
 `private_drafted` and `private_knows` sum up what leaves for the answers to them: bytes, and 5-grams
 of notes.
+
+`--systems` compares DRAGON with other ways to answer the same questions with the same model, and
+with other people's libraries (`bench/rivals`, in an environment apart: `make rivals`).
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,14 +32,32 @@ import numpy as np
 from scipy.special import logsumexp
 
 from app.settings import Cloud
-from bench.lib import report, workload
+from bench.lib import report, rivals, workload
 from dragon.retrieval.relevance import BARE_RELEVANCE, relevance
 from dragon.sampling.params import Mode
 from harness import services
-from harness.services import Setup
+from harness.llama_server import serving
+from harness.services import Service, Setup
 from harness.two_sided import QUESTIONS, Question, notes_of, read, spread, upload
 
 _TOKENS = 64
+_SYSTEMS = """Shares of right answers, that is, those that contain a gold string; all greedy, of at
+most 64 tokens. `alone` is the model in llama.cpp's server, without documents. `central-device` has
+the notes and the public corpus on the device, without a peer; `central-cloud` has the public corpus
+at the peer and no notes, since these do not leave; `dragon` is as installed. `llama_index` and
+`txtai` have all notes and the whole corpus, with their own splitting, prompts and number of
+passages, the model in llama.cpp's server and DRAGON's embedder over `/v1/embeddings`."""
+
+
+class System(StrEnum):
+    """What answers; the notes of the table say with which documents."""
+
+    ALONE = "alone"
+    CENTRAL_DEVICE = "central-device"
+    CENTRAL_CLOUD = "central-cloud"
+    DRAGON = "dragon"
+    LLAMA_INDEX = "llama_index"
+    TXTAI = "txtai"
 
 
 @dataclass(frozen=True)
@@ -93,13 +116,27 @@ def _accepted(choice: Any) -> float | None:
     return accepted
 
 
+def client_of(device: Service) -> httpx.Client:
+    """A client of a device."""
+    return httpx.Client(base_url=device.url, headers=device.headers, timeout=120)
+
+
 @contextmanager
 def running(setup: Setup, corpus: Path, notes: Sequence[str]) -> Iterator[httpx.Client]:
     """Both services with a corpus and these notes, and a client of the device."""
     with services.peer(setup, corpus) as peer, services.device(setup, peer.port) as device:
         upload(device, notes)
         services.wait_joint(device)
-        with httpx.Client(base_url=device.url, headers=device.headers, timeout=120) as client:
+        with client_of(device) as client:
+            yield client
+
+
+@contextmanager
+def running_alone(setup: Setup, documents: Sequence[str]) -> Iterator[httpx.Client]:
+    """A device with these documents and no peer, and a client of it."""
+    with services.device(setup, services.free_port()) as device:
+        upload(device, documents)
+        with client_of(device) as client:
             yield client
 
 
@@ -110,11 +147,16 @@ def asked(
     pairs = []
     for question in questions:
         reply = ask(client, question.text, **dragon)
-        mark = "+" if question.answered_by(reply.text) else "-"
-        shown = f"{question.text} -> {reply.text!r} ({question.gold[0]})"
-        print(f"{label:>20} {mark} {shown}", flush=True)
+        show(label, question, reply.text)
         pairs.append((question, reply))
     return pairs
+
+
+def show(label: str, question: Question, text: str) -> None:
+    """Print a question with its answer, and whether it is right."""
+    mark = "+" if question.answered_by(text) else "-"
+    shown = f"{question.text} -> {text!r} ({question.gold[0]})"
+    print(f"{label:>20} {mark} {shown}", flush=True)
 
 
 def share(pairs: Sequence[tuple[Question, Reply]], by: str = "") -> float | None:
@@ -154,6 +196,85 @@ def measure(
     return result
 
 
+def public_texts() -> list[str]:
+    """The passages of the demo corpus, each as a text with its title."""
+    with services.DEMO_CORPUS.open(encoding="utf-8", newline="") as file:
+        rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+        return [f"# {row['title']}\n\n{row['text']}" for row in rows]
+
+
+def answers_of(
+    system: System, questions: Sequence[Question], setup: Setup, model: str
+) -> list[str]:
+    """A system's answer to each question."""
+    notes = notes_of(questions)
+
+    def answers(client: httpx.Client, **dragon: Any) -> list[str]:
+        return [ask(client, question.text, **dragon).text for question in questions]
+
+    match system:
+        case System.ALONE:
+            with serving(Path(model), setup.data / "llama.log", slots=1) as llm:
+                return [plain(llm, question.text) for question in questions]
+        case System.CENTRAL_DEVICE:
+            with running_alone(setup, [*notes, *public_texts()]) as client:
+                return answers(client, private=True)
+        case System.CENTRAL_CLOUD:
+            with running(setup, services.demo_corpus(setup.data), []) as client:
+                return answers(client, cloud="always", wait=True)
+        case System.DRAGON:
+            with running(setup, services.demo_corpus(setup.data), notes) as client:
+                return answers(client, wait=True)
+        case System.LLAMA_INDEX | System.TXTAI:
+            with (
+                serving(Path(model), setup.data / "llama.log", slots=1) as llm,
+                running_alone(setup, []) as embedding,
+            ):
+                writer, embedder = (m["id"] for m in embedding.get("/v1/models").json()["data"])
+                task = rivals.Task(
+                    documents=[*notes, *public_texts()],
+                    questions=[question.text for question in questions],
+                    tokens=_TOKENS,
+                    llm=f"{llm.url}/v1",
+                    model=writer,
+                    embeddings=str(embedding.base_url.join("/v1")),
+                    embedder=embedder,
+                    key=services.KEY,
+                )
+                return rivals.ask(system, task)
+
+
+def plain(llm: Service, question: str) -> str:
+    """What the model says without documents, in llama.cpp's server."""
+    body = {
+        "messages": [{"role": "user", "content": question}],
+        "temperature": 0,
+        "max_tokens": _TOKENS,
+    }
+    reply = httpx.post(f"{llm.url}/v1/chat/completions", json=body, timeout=120)
+    return str(reply.raise_for_status().json()["choices"][0]["message"]["content"])
+
+
+def compare(
+    systems: Sequence[System], questions: Sequence[Question], folder: Path, model: str
+) -> list[dict[str, Any]]:
+    """A row a system: the shares of right answers, by the side that has them."""
+    rows = []
+    for system in systems:
+        setup = Setup(folder / system, services.AS_INSTALLED | {"DRAGON_MODEL": model})
+        setup.data.mkdir()
+        row: dict[str, Any] = {"system": system.value}
+        right: dict[str, list[bool]] = {}
+        for question, text in zip(
+            questions, answers_of(system, questions, setup, model), strict=True
+        ):
+            show(system, question, text)
+            right.setdefault(question.side, []).append(question.answered_by(text))
+        row |= {side: round(sum(each) / len(each), 4) for side, each in right.items()}
+        rows.append(row)
+    return rows
+
+
 def main() -> None:
     """Run the measurements."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -162,8 +283,20 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=200, help="questions a side, at most")
     parser.add_argument("--cloud", type=Cloud, choices=list(Cloud), default=Cloud.ALWAYS)
     parser.add_argument("--modes", type=Mode, nargs="+", choices=list(Mode), default=[Mode.ONEWAY])
+    parser.add_argument("--systems", type=System, nargs="+", choices=list(System), default=[],
+                        help="compare these, instead of measuring modes")  # fmt: skip
     options = parser.parse_args()
     questions = spread(read(options.questions), options.count)
+    if options.systems:
+        if not options.model.endswith(".gguf"):
+            parser.error("--systems needs a .gguf file: others have it in llama.cpp's server")
+        with tempfile.TemporaryDirectory() as folder:
+            rows = compare(options.systems, questions, Path(folder), options.model)
+        report.section(
+            "two_sided", rows, title="two_sided-systems", model=options.model, notes=_SYSTEMS
+        )
+        print(json.dumps({"rows": rows}))
+        return
     env = services.AS_INSTALLED | {"DRAGON_MODEL": options.model, "DRAGON_CLOUD": options.cloud}
     with (
         tempfile.TemporaryDirectory() as folder,
