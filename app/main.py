@@ -60,6 +60,7 @@ from dragon.inference.kv_store import KVStore
 from dragon.inference.profile import Profile
 from dragon.link.control import Hello
 from dragon.retrieval import relevance
+from dragon.retrieval.calibration import slope_of
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.judge import Judge
 from dragon.retrieval.prompt_rows import Answers
@@ -223,6 +224,7 @@ async def open_state(
             answers_by,
             settings.top_k,
             settings.rescore_every,
+            slope_of(profile, embedder.fingerprint),
         )
         rewriter = Rewriter(engine, tokenizer, taught=answers_by is Answers.LINES)
         view = CloudView(sessions)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -155,8 +156,18 @@ def _described(model: Model, listing: Listing) -> str:
     return "\n".join(lines)
 
 
-def profile() -> None:
-    """Measure decode delay and link, as the services' first estimates."""
+def profile(
+    texts: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[TEXT]...",
+            exists=True,
+            dir_okay=False,
+            help="Plain text like what the model is to continue: calibrates weights on it.",
+        ),
+    ] = None,
+) -> None:
+    """Measure decode delay and link, as the services' first estimates, and calibrate weights."""
     share_cores()
     if not is_set("DRAGON_PEER_URL"):
         share_link()
@@ -170,6 +181,7 @@ def profile() -> None:
     from dragon.inference.profile import DecodeFit, Profile, decode_delays
     from dragon.link.control import Hello
     from dragon.retrieval import relevance
+    from dragon.retrieval.calibration import calibrate
     from dragon.retrieval.embedder import Embedder
     from dragon.retrieval.judge import Judge
     from dragon.retrieval.prompt_rows import Answers
@@ -179,7 +191,13 @@ def profile() -> None:
     answers = Answers.of(settings.answers, quotes=model.quotes)
     rows = 1 if answers is Answers.WORDS else settings.top_k or answers.passages
     contexts, seconds = decode_delays(model, rows)
-    found = Profile(model=model.name, rows=rows, decode=DecodeFit.of(contexts, seconds))
+    before = Profile.read(settings.data_dir, model.name)
+    found = Profile(
+        model=model.name,
+        rows=rows,
+        decode=DecodeFit.of(contexts, seconds),
+        calibration=before.calibration if before is not None else None,
+    )
     embedder, judge = Embedder.load(settings.embedder), Judge.load(settings.reranker)
     scale = relevance.scale_of(embedder.fingerprint, judge.fingerprint)
     hello = Hello(tokenizer=tokenizer.fingerprint, relevance=scale, model=model.name)
@@ -189,6 +207,16 @@ def profile() -> None:
         found = found.model_copy(update=asdict(link))
     except LinkError as error:
         print(f"The link was not measured: {error.message}", file=sys.stderr)
+    if texts:
+        calibration = calibrate(
+            [path.read_text(encoding="utf-8", errors="replace") for path in texts],
+            tokenizer,
+            model,
+            embedder,
+            progress=lambda done, of: print(f"window {done} of {of}", end="\r", flush=True),
+        )
+        print()
+        found = found.model_copy(update={"calibration": calibration})
     table = Table("what", "measured")
     for name, value in found.table(max(contexts)).items():
         table.add_row(name, value)

@@ -20,6 +20,7 @@ from dragon.retrieval.lexical import corrected
 from dragon.retrieval.prompt_rows import (
     Answers,
     context_row,
+    continuing,
     document_rows,
     first_number,
     rescoring,
@@ -94,6 +95,10 @@ class Retriever:
         hits = await self.search(asked.query, asked.top_k, judged=asked.judged)
         if self.answers.on(raw=asked.raw) is Answers.LINES:
             hits = hits[:1]
+        if self.answers.continues(raw=asked.raw):
+            hits = await self._urgent(
+                lambda: continuing(self.embedder, asked.query, hits, asked.slope)
+            )
         rows, kept = document_rows(
             self.tokenizer,
             hits,
@@ -102,8 +107,9 @@ class Retriever:
             quotes=self.answers.quotes,
             begins=asked.begins,
         )
-        every = asked.rescore_every
-        return Found(rows, kept, rescoring(self.embedder, self.tokenizer, asked.query, rows, every))
+        every, slope = asked.rescore_every, asked.slope
+        again = rescoring(self.embedder, self.tokenizer, asked.query, rows, every, slope)
+        return Found(rows, kept, again)
 
     async def search(self, query: str, top_k: int, *, judged: bool = True) -> list[Hit]:
         """The passages nearest to a question, at most as many as there are slots.

@@ -59,8 +59,9 @@ class Plan:
 
     `top_k` documents per side, `limit` tokens at most, `deadline` seconds to wait for the cloud
     (None is no limit). Both sides re-score their documents every `rescore_every` tokens, unless it
-    is 0. A cloud whose weight is below `least_weight`, 0 to 1, is dropped. Its passages are cited
-    by numbers from `cloud_citations` on; None if passages are not cited.
+    is 0; a unit of cosine is worth `slope` nats there, and in a text to continue. A
+    cloud whose weight is below `least_weight`, 0 to 1, is dropped. Its passages are cited by
+    numbers from `cloud_citations` on; None if passages are not cited.
     """
 
     top_k: int
@@ -68,6 +69,7 @@ class Plan:
     deadline: float | None
     catch_up: bool
     rescore_every: int
+    slope: float
     schedule: Schedule = Schedule.GREEDY
     certificates: bool = True
     least_weight: float = 0.0
@@ -96,6 +98,7 @@ def opening(
         catch_up=plan.catch_up,
         schedule=plan.schedule,
         rescore_every=plan.rescore_every,
+        slope=plan.slope,
     )
 
 
@@ -123,6 +126,7 @@ def _scoring(
         query=request.asked,
         judged=request.judged,
         top_k=plan.top_k,
+        slope=plan.slope,
         prompt=len(request.shown),
         max_tokens=plan.limit,
     )

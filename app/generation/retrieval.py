@@ -31,6 +31,7 @@ from dragon.retrieval.prompt_rows import (
     Answers,
     bare_row,
     context_row,
+    continuing,
     document_rows,
     first_number,
     nothing_found,
@@ -60,7 +61,8 @@ class Retrieval:
     """Finds passages and makes rows of them, in the form the model answers from.
 
     There are `top_k` per side unless a request sets its own number; None means the model's default.
-    Relevance of sentence rows is re-scored every `rescore_every` tokens, unless it is 0.
+    Relevance of sentence rows is re-scored every `rescore_every` tokens, unless it is 0. A unit of
+    cosine is worth `slope` nats there, and in a text to continue.
     """
 
     tokenizer: Tokenizer
@@ -72,6 +74,7 @@ class Retrieval:
     answers: Answers
     top_k: int | None
     rescore_every: int
+    slope: float
     _exchanges: Exchanges = field(init=False)
     _places: Places = field(default_factory=lambda: Places(_SEARCHES, _FOR_ONE), init=False)
 
@@ -114,7 +117,7 @@ class Retrieval:
         own, fetched, near = await asyncio.gather(
             self.search(request, said), self._fetch(request), self._closest(request, said)
         )
-        hits = sorted([*own, *fetched], key=lambda hit: hit.relevance, reverse=True)
+        hits = await self._weighed(request, [*own, *fetched])
         hits = hits[: self.engine.model.cache.slots]
         if self.in_one_row(request):
             found = self._in_one_row(request, own, limit)
@@ -125,6 +128,15 @@ class Retrieval:
         in_vain = self.asks(request) and not own and not asks_nothing(request.query)
         apart = [each for each in near if not any(_overlap(each, own) for own in found.sources)]
         return replace(found, nothing_relevant=in_vain, unread_documents=unread, closest=apart)
+
+    async def _weighed(self, request: GenerationRequest, hits: Sequence[Hit]) -> list[Hit]:
+        """Passages of both sides by what they are worth, best first."""
+        if not (hits and self.answers.continues(raw=request.raw)):
+            return sorted(hits, key=lambda hit: hit.relevance, reverse=True)
+        job = self.engine.submit_urgent(
+            lambda: continuing(self.embedder, request.query, hits, self.slope)
+        )
+        return await asyncio.wrap_future(job)
 
     def asks(self, request: GenerationRequest) -> bool:
         """Whether the user's documents are searched."""
@@ -201,8 +213,8 @@ class Retrieval:
         for number, hit in enumerate(kept):
             if isinstance(hit, PublicHit):
                 rows[number] = replace(rows[number], kv=hit.kv)
-        every = self.rescore_every
-        again = rescoring(self.embedder, self.tokenizer, request.query, rows, every)
+        every, slope = self.rescore_every, self.slope
+        again = rescoring(self.embedder, self.tokenizer, request.query, rows, every, slope)
         sources, passages = [_source(hit) for hit in kept], _digests(kept)
         return Retrieved(rows, sources, again, answers=bool(kept), passages=passages)
 

@@ -99,6 +99,7 @@ class GenerationService:
             mode.value,
             str(settings.exact),
             str(settings.rescore_every),
+            str(self.retrieval.slope),
             str(settings.least_cloud_weight),
         )
         return "fp_" + hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16]
@@ -200,6 +201,7 @@ class GenerationService:
             schedule=self.schedule,
             catch_up=self.catch_up and not exact,
             rescore_every=self.settings.rescore_every,
+            slope=self.retrieval.slope,
             certificates=self.certificates,
             least_weight=0.0 if exact else self.settings.least_cloud_weight,
             cloud_citations=cited,

@@ -28,12 +28,14 @@ import torch
 from bench.experiments.perplexity import jackknife, perplexity
 from bench.experiments.privacy import log_p, unbounded
 from bench.lib import report, wikitext
-from bench.lib.wikitext import Corpus, Passage, Window
+from bench.lib.wikitext import Corpus, Passage
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder, Decoding, step
 from dragon.inference.rows import Row
+from dragon.inference.teacher_forcing import Window
 from dragon.inference.tokenizer import Tokenizer
 from dragon.protocol.messages import Work
+from dragon.retrieval.calibration import spread
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.relevance import relevance
 from dragon.sampling.mixture import Side
@@ -117,7 +119,8 @@ def run(options: argparse.Namespace) -> list[Result]:
     lines = wikitext.read(options.wikitext / "valid.txt")
     k = options.documents
     predictors = []
-    for window in wikitext.windows(lines, tokenizer, options.window, options.windows):
+    windows = wikitext.windows(lines, tokenizer, options.window)
+    for window in spread(windows, options.windows):
         found = corpus.search(tokenizer.decode(window.query), 2 * k)
         predictors.append(Predictor(model, tokenizer, window, found[k:], found[:k]))
         print(f"window {len(predictors)} of {options.windows}", end="\r", flush=True)

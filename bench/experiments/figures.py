@@ -49,12 +49,9 @@ def figure_5(options: argparse.Namespace) -> None:
     rows = perplexity.run(perplexity.parser().parse_args(given))
     title = "figure-5-perplexity"
     perplexity.plot(rows, report.figure(title))
-    columns = ["system", "documents", "perplexity", "stderr", "tokens"]
-    columns += ["below_best", "below_stderr", "gain", "gain_stderr"]
     gains = ", ".join(f"{gain:g} with {model}" for model, gain in paper.GAIN.items())
-    _write(
-        options, title, rows, f"{perplexity.NOTES} The paper's gain: {gains}, 16 a side.", columns
-    )
+    notes = f"{perplexity.NOTES} The paper's gain: {gains}, 16 a side."
+    _write(options, title, rows, notes, perplexity.COLUMNS)
 
 
 def figure_6(options: argparse.Namespace) -> None:

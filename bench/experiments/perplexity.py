@@ -7,7 +7,8 @@ wire form.
 
 - `none`: the text alone.
 - `DRAGON`, `DRDG/TW`: a passage a row, mixed token by token: one distribution, so one figure.
-  A row's relevance is its passage's cosine times the slope; `DRAGON/0` is with all rows alike.
+  A row's relevance is its passage's cosine times the slope, which is calibrated as by `dragon
+  profile`, on other windows of the same split; `DRAGON/0` is with all rows alike.
 - `DRAGON/rescored`: the same, with relevance re-scored on the text; with `--rescore-every` only.
 - `DRDG/SW`: each side's rows mixed token by token, the two sides by the likelihood of the window.
 - `CRCG/device`, `CRCG/cloud`: one side's passages before the text, in one row.
@@ -25,7 +26,7 @@ import json
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,18 +34,20 @@ from typing import Any
 import torch
 
 from bench.lib import report, wikitext
-from bench.lib.teacher_forcing import Case, Outcome, Scorer, Systems
+from bench.lib.teacher_forcing import Case, Outcome, Systems
 from bench.lib.wikitext import Corpus
 from dragon.inference.choice import ModelChoice
 from dragon.inference.rows import Row
+from dragon.inference.teacher_forcing import Scorer, Window
 from dragon.inference.tokenizer import Tokenizer
 from dragon.inference.weighting import Rescoring
 from dragon.models import EMBEDDED_WRITER
+from dragon.retrieval.calibration import ROWS, calibrated, spread
 from dragon.retrieval.embedder import Embedder, TextEmbedder
 from dragon.retrieval.prompt_rows import rescoring
-from dragon.retrieval.relevance import SLOPE
 
 PASSAGE_TOKENS = 64
+CALIBRATED_ON = 16  # windows
 CENTRALISED = ("CRCG/device", "CRCG/cloud", "DRCG/Text", "DRCG/KV")
 Result = dict[str, Any]
 
@@ -120,24 +123,27 @@ def table(outcomes: Sequence[Outcome], tokens: Sequence[int]) -> list[Result]:
     return rows
 
 
-def cases(
-    options: argparse.Namespace, tokenizer: Tokenizer, embedder: TextEmbedder, count: int
-) -> Iterator[Case]:
-    """The windows to predict, with the `count` passages nearest to each."""
-    corpus = Corpus(wikitext.passages(wikitext.read(options.wikitext / "train.txt.xz")), embedder)
-    lines = wikitext.read(options.wikitext / "valid.txt")
-    for window in wikitext.windows(lines, tokenizer, options.window, options.windows):
-        query = tokenizer.decode(window.query)
-        found = corpus.search(query, count)
-        slope, *_ = options.slopes
-        cosines = torch.tensor([[p.cosine] for p in found], dtype=torch.float64)
-        rows = [
-            Row(tuple(tokenizer.encode(p.text)[:PASSAGE_TOKENS]), slope * p.cosine, vector=p.vector)
-            for p in found
-        ]
-        again = rescoring(embedder, tokenizer, query, rows, options.rescore_every)
-        nats = None if again is None else followed(slope * cosines, again, window.target)
-        yield Case(window, tuple(row.tokens for row in rows), cosines, nats)
+def case(
+    window: Window,
+    corpus: Corpus,
+    tokenizer: Tokenizer,
+    embedder: TextEmbedder,
+    count: int,
+    *,
+    slope: float = 0.0,
+    rescore_every: int = 0,
+) -> Case:
+    """A window with the `count` passages nearest to it, re-scored with this slope if at all."""
+    query = tokenizer.decode(window.query)
+    found = corpus.search(query, count)
+    cosines = torch.tensor([[p.cosine] for p in found], dtype=torch.float64)
+    rows = [
+        Row(tuple(tokenizer.encode(p.text)[:PASSAGE_TOKENS]), slope * p.cosine, vector=p.vector)
+        for p in found
+    ]
+    again = rescoring(embedder, tokenizer, query, rows, rescore_every, slope)
+    nats = None if again is None else followed(slope * cosines, again, window.target)
+    return Case(window, tuple(row.tokens for row in rows), cosines, nats)
 
 
 def followed(static: torch.Tensor, again: Rescoring, text: Sequence[int]) -> torch.Tensor:
@@ -150,18 +156,47 @@ def followed(static: torch.Tensor, again: Rescoring, text: Sequence[int]) -> tor
 
 
 def run(options: argparse.Namespace) -> list[Result]:
-    """Predict the windows under every system; a row a system and number of passages a side."""
+    """Predict the windows under every system; a row a system and number of passages a side.
+
+    Raises `ValueError` if the split has no windows left to calibrate on.
+    """
     tokenizer, model = ModelChoice(model=str(options.model)).load()
-    systems = Systems(Scorer(model), tokenizer, options.documents, options.slopes)
-    outcomes, tokens = [], []
+    embedder = Embedder.load()
+    corpus = Corpus(wikitext.passages(wikitext.read(options.wikitext / "train.txt.xz")), embedder)
+    windows = wikitext.windows(
+        wikitext.read(options.wikitext / "valid.txt"), tokenizer, options.window
+    )
+    measured = spread(windows, options.windows)
+    others = spread([each for each in windows if each not in measured], CALIBRATED_ON)
+    if not others:
+        raise ValueError("no windows are left to calibrate on: give fewer `--windows`")
+    systems = Systems(Scorer(model), tokenizer, options.documents)
     begun = time.monotonic()
-    for case in cases(options, tokenizer, Embedder.load(), 2 * max(options.documents)):
-        outcomes.append(systems.predict(case))
-        tokens.append(sum(case.window.scored))
+
+    def said(what: str, done: int, of: Sequence[Window]) -> None:
         seconds = time.monotonic() - begun
-        print(f"window {len(outcomes)} of {options.windows}, {seconds:.0f} s", end="\r", flush=True)
+        print(f"{what} {done} of {len(of)}, {seconds:.0f} s   ", end="\r", flush=True)
+
+    prepared = partial(case, corpus=corpus, tokenizer=tokenizer, embedder=embedder)
+    rows = []
+    for window in others:
+        rows.append(systems.rows(prepared(window, count=ROWS)))
+        said("calibrated on window", len(rows), others)
+    calibration = calibrated(rows, embedder.fingerprint)
+    print(f"\n{calibration}")
+
+    slope, count = calibration.slope, 2 * max(options.documents)
+    outcomes, tokens = [], []
+    for window in measured:
+        asked = prepared(window, count=count, slope=slope, rescore_every=options.rescore_every)
+        outcomes.append(systems.predict(asked, [slope, *options.slopes]))
+        tokens.append(sum(window.scored))
+        said("window", len(outcomes), measured)
     print()
-    return table(outcomes, tokens)
+    return [
+        row | ({"slope": slope} if row["system"] == "DRAGON" else {})
+        for row in table(outcomes, tokens)
+    ]
 
 
 def plot(rows: Sequence[Result], path: Path) -> None:
@@ -199,17 +234,20 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--window", type=int, default=1024, help="tokens a window")
     made.add_argument("--model", default=EMBEDDED_WRITER, help="a directory, hub name or .gguf")
     made.add_argument(
-        "--slopes", type=slopes, default=[SLOPE, 0, 4, 8, 16],
-        help="nats a unit of cosine: of DRAGON, and others",
+        "--slopes", type=slopes, default=[0, 4, 8, 16, 32],
+        help="nats a unit of cosine, beside the calibrated one",
     )  # fmt: skip
     made.add_argument("--rescore-every", type=int, default=0, help="tokens; 0: not measured")
     return made
 
 
-NOTES = """`documents` are those of each side. `gain` is (PPL_none - PPL_DRAGON) / (PPL_none - PPL
+COLUMNS = ["system", "documents", "perplexity", "stderr", "tokens"]
+COLUMNS += ["below_best", "below_stderr", "gain", "gain_stderr", "slope"]
+NOTES = f"""`documents` are those of each side. `gain` is (PPL_none - PPL_DRAGON) / (PPL_none - PPL
 of the best centralised system); none where no centralised system beats no retrieval. `below_best`
 is the latter's perplexity less the system's own, with the standard error of pairs of windows.
-`DRAGON/8` is with 8 nats a unit of cosine, `DRAGON/0` with all rows alike."""
+The `slope` of `DRAGON`, nats a unit of cosine, was calibrated on {CALIBRATED_ON} other windows with
+two documents a side. `DRAGON/8` is with 8, `DRAGON/0` with all rows alike."""
 
 
 def main() -> None:
@@ -218,10 +256,8 @@ def main() -> None:
     title = f"perplexity-{Path(options.model).name}"
     rows = run(options)
     plot(rows, report.figure(title))
-    columns = ["system", "documents", "perplexity", "stderr", "tokens"]
-    columns += ["below_best", "below_stderr", "gain", "gain_stderr"]
     report.section(
-        "perplexity", rows, title=title, model=options.model, columns=columns, notes=NOTES
+        "perplexity", rows, title=title, model=options.model, columns=COLUMNS, notes=NOTES
     )
     for row in rows:
         shown = {key: round(v, 3) if isinstance(v, float) else v for key, v in row.items()}

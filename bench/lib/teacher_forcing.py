@@ -11,67 +11,15 @@ from dataclasses import dataclass
 
 import torch
 
-from bench.lib.wikitext import Window
-from dragon.inference.backends.backend import Backend
+from dragon.inference.teacher_forcing import Prefix, Scorer, Window
 from dragon.inference.tokenizer import Tokenizer
+from dragon.retrieval.calibration import Rows
 
 CONTEXT_TOKENS = 256
 """The most tokens of concatenated passages (DRAGON, arXiv 2504.11197, section 7.3)."""
-_LOGITS = 1 << 25  # numbers in the output of one forward
 
 Outcome = dict[tuple[str, int], float]
 """Log likelihood of a window's scored tokens, nats, by system and passages a side."""
-
-
-@dataclass(frozen=True)
-class Prefix:
-    """What stands before the text in one row; the first `rounded` tokens' KV as it is sent."""
-
-    tokens: tuple[int, ...] = ()
-    rounded: int = 0
-
-
-class Scorer:
-    """Log probabilities of a window's target tokens under prefixes, nats."""
-
-    def __init__(self, model: Backend) -> None:
-        self._model = model
-
-    def score(self, prefixes: Sequence[Prefix], window: Window) -> dict[Prefix, torch.Tensor]:
-        """float64 [tokens] a prefix."""
-        unique = list(dict.fromkeys(prefixes))
-        at_once = max(1, _LOGITS // (len(window.target) * self._model.vocab_size))
-        found: dict[Prefix, torch.Tensor] = {}
-        for start in range(0, len(unique), at_once):
-            block = unique[start : start + at_once]
-            found.update(zip(block, self._forward(block, window), strict=True))
-        return found
-
-    @torch.inference_mode()
-    def _forward(self, prefixes: Sequence[Prefix], window: Window) -> torch.Tensor:
-        longest = max(len(prefix.tokens) for prefix in prefixes)
-        positions = longest + len(window.query) + len(window.target)
-        slots = self._model.cache.acquire(len(prefixes), positions)
-        assert slots is not None
-        self._model.begin(slots, adapted=False)
-        for slot, prefix in zip(slots, prefixes, strict=True):
-            self._prefill(slot, prefix)
-        fed = torch.tensor([*window.query, *window.target[:-1]]).expand(len(prefixes), -1)
-        starts = [len(prefix.tokens) for prefix in prefixes]
-        logits = self._model.forward(slots, starts, fed, len(window.target))
-        self._model.cache.release(slots)
-        wanted = torch.tensor(window.target).expand(len(prefixes), -1)[..., None]
-        return (logits.gather(-1, wanted)[..., 0] - logits.logsumexp(-1)).double()
-
-    def _prefill(self, slot: int, prefix: Prefix) -> None:
-        end = prefix.rounded
-        if end:
-            assert self._model.kv is not None
-            self._model.feed([slot], [0], torch.tensor([prefix.tokens[:end]]))
-            sent = self._model.kv.read(slot, end).pack()
-            self._model.kv.write(slot, prefix.tokens[:end], sent)
-        if end < len(prefix.tokens):
-            self._model.forward([slot], [end], torch.tensor([prefix.tokens[end:]]), 1)
 
 
 @dataclass(frozen=True)
@@ -91,19 +39,27 @@ class Case:
 class Systems:
     """The systems' log probabilities of a window, with k passages a side."""
 
-    def __init__(
-        self, scorer: Scorer, tokenizer: Tokenizer, counts: Sequence[int], slopes: Sequence[float]
-    ) -> None:
-        """Mixed with each of the slopes, nats a unit of cosine; the first one is the usual."""
+    def __init__(self, scorer: Scorer, tokenizer: Tokenizer, counts: Sequence[int]) -> None:
         self._scorer = scorer
         # Plain text after plain text: the prefix of a chat would cost more than passages gain.
         self._before = tuple(tokenizer.bare_row(raw=True))
         self._between = tuple(tokenizer.encode("\n\n"))
         self._bare = Prefix(self._before)
-        self._counts, self._slopes = counts, slopes
+        self._counts = counts
 
-    def predict(self, case: Case) -> Outcome:
-        """What each system makes of the window."""
+    def rows(self, case: Case) -> Rows:
+        """The rows of all passages, each alone."""
+        prefixes = [self._prefix(passage) for passage in case.passages]
+        scores = self._scorer.score(prefixes, case.window)
+        scored = torch.tensor(case.window.scored)
+        log_p = torch.stack([scores[prefix][scored] for prefix in prefixes])
+        return Rows(log_p, case.cosines[:, 0])
+
+    def predict(self, case: Case, slopes: Sequence[float]) -> Outcome:
+        """What each system makes of the window.
+
+        Rows are weighed by each of the slopes, nats a unit of cosine; the first one is the usual.
+        """
         rows = [self._prefix(passage) for passage in case.passages]
         together = {
             (name, k): prefix
@@ -119,7 +75,7 @@ class Systems:
         for k in filter(None, self._counts):
             log_p = torch.stack([scores[row][scored] for row in rows[: 2 * k]])
             cosines = case.cosines[: 2 * k]
-            usual, *others = self._slopes
+            usual, *others = slopes
             result["DRAGON", k] = result["DRDG/TW", k] = tokenwise(log_p, usual * cosines)
             result["DRDG/SW", k] = sequencewise(log_p, usual * cosines)
             for slope in others:

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from dragon.inference.teacher_forcing import Window
 from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.embedder import TextEmbedder
 from training.texts import detokenized
@@ -24,15 +25,6 @@ PASSAGE_WORDS = 64
 # Shorter lines are headings.
 _LEAST_WORDS = 10
 _CANDIDATES = 64
-
-
-@dataclass(frozen=True)
-class Window:
-    """Tokens of the text: the query, what follows it, and which of the latter are scored."""
-
-    query: tuple[int, ...]
-    target: tuple[int, ...]
-    scored: tuple[bool, ...]
 
 
 def read(path: Path) -> list[str]:
@@ -52,8 +44,8 @@ def passages(lines: Sequence[str]) -> list[str]:
     return found
 
 
-def windows(lines: Sequence[str], tokenizer: Tokenizer, size: int, count: int) -> list[Window]:
-    """At most `count` windows of `size` tokens, evenly spread over those that roll over the text.
+def windows(lines: Sequence[str], tokenizer: Tokenizer, size: int) -> list[Window]:
+    """All windows of `size` tokens that roll over the text.
 
     The next window's query is the end of this one: no token is predicted twice.
     """
@@ -66,10 +58,8 @@ def windows(lines: Sequence[str], tokenizer: Tokenizer, size: int, count: int) -
         last = np.searchsorted(spans[:, 0], match.end(), side="left")
         scored[first:last] = False
     query = size // 8
-    starts = range(0, len(tokens) - size + 1, size - query)
-    chosen = np.unique(np.linspace(0, len(starts) - 1, min(count, len(starts))).astype(int))
     found = []
-    for start in (starts[i] for i in chosen):
+    for start in range(0, len(tokens) - size + 1, size - query):
         middle, end = start + query, start + size
         found.append(
             Window(

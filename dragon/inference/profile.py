@@ -1,4 +1,4 @@
-"""What `dragon profile` measures on this machine: the services' first estimates.
+"""What `dragon profile` measures on this machine: the services' first estimates, and weights.
 
 DRAGON, arXiv 2504.11197, section 5.2: the delay of a decode step grows with the context.
 """
@@ -18,6 +18,7 @@ from dragon.inference.backends.backend import Backend
 from dragon.inference.decoder import Decoder, step
 from dragon.inference.rows import Row
 from dragon.protocol.messages import Work
+from dragon.sampling.params import MAX_SLOPE
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +54,39 @@ class DecodeFit(BaseModel):
         return self.k_a * context / self.k_b + self.k_c
 
 
+class Gain(BaseModel):
+    """Nats a token, with the standard error of pairs of windows."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    nats: float
+    stderr: float = Field(ge=0)
+
+
+class Calibration(BaseModel):
+    """How many nats a unit of cosine weighs in a text to continue, and where that is from.
+
+    `slope` predicted `tokens` of so many `windows` best, with the cosines of this `embedder`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    slope: float = Field(ge=0, le=MAX_SLOPE)
+    embedder: str
+    windows: int = Field(ge=1)
+    tokens: int = Field(ge=1)
+    over_uniform: Gain
+    over_default: Gain
+
+    def __str__(self) -> str:
+        gains = f"{self.over_uniform.nats:.4f} ± {self.over_uniform.stderr:.4f} over equal weights"
+        more = f"{self.over_default.nats:.4f} ± {self.over_default.stderr:.4f} over the default"
+        return (
+            f"{self.slope:.3g} nats, from {self.tokens:,} tokens in {self.windows} windows; "
+            f"nats a token: {gains}, {more}"
+        )
+
+
 class Profile(BaseModel):
     """Decode delays of one model here, and the link to the peer as seen from this machine.
 
@@ -67,6 +101,7 @@ class Profile(BaseModel):
     rtt_s: float | None = Field(None, ge=0)
     sending: float | None = Field(None, gt=0)
     receiving: float | None = Field(None, gt=0)
+    calibration: Calibration | None = None
 
     @classmethod
     def read(cls, data_dir: Path, model: str) -> Profile | None:
@@ -93,6 +128,7 @@ class Profile(BaseModel):
                 name: "not measured" if rate is None else f"{rate / 1e6:.2f} MB/s"
                 for name, rate in rates.items()
             },
+            "a unit of cosine": str(self.calibration or "not calibrated"),
         }
 
     def write(self, data_dir: Path) -> Path:

@@ -17,7 +17,7 @@ from dragon.protocol.aggregator_policy import Schedule
 from dragon.protocol.messages import MAX_TOKENS, Token, Tokens
 from dragon.sampling import noise
 from dragon.sampling.mixture import LOG_H_LIMIT
-from dragon.sampling.params import MAX_RESCORE_EVERY, Mode, Sampling
+from dragon.sampling.params import MAX_RESCORE_EVERY, MAX_SLOPE, Mode, Sampling
 
 PROTOCOL_VERSION = 12
 MAX_CONTROL_BYTES = 1 << 20
@@ -92,7 +92,8 @@ class Asking(Control):
     """What the cloud needs to build rows like the device's: documents, prompt, sampling.
 
     If the query is a question, it is `judged`: only documents that answer it take part. Otherwise
-    those do that may continue the text.
+    those do that may continue the text. A text to continue weighs them by `slope` nats a unit of
+    cosine, and so does re-scoring.
     """
 
     conversation: Tokens
@@ -102,6 +103,7 @@ class Asking(Control):
     judged: bool = True
     top_k: Annotated[int, Field(ge=0, le=32)]
     rescore_every: Annotated[int, Field(ge=0, le=MAX_RESCORE_EVERY)] = 0
+    slope: Annotated[float, Field(ge=0, le=MAX_SLOPE)] = 0.0
     sampling: Sampling = Sampling()
 
     def largest_token(self) -> int:

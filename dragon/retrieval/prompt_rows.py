@@ -19,7 +19,7 @@ from dragon.inference.tokenizer import Tokenizer
 from dragon.inference.weighting import Rescoring
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.query_parsing import plain
-from dragon.retrieval.relevance import BARE_RELEVANCE, SLOPE, Hit
+from dragon.retrieval.relevance import BARE_RELEVANCE, Hit
 from dragon.sampling.role import Role
 
 
@@ -53,7 +53,11 @@ class Answers(StrEnum):
 
     def on(self, *, raw: bool) -> Answers:
         """How to answer a prompt: a `raw` one, a text to continue, has one row per passage."""
-        return Answers.ROWS if raw and self is not Answers.QUOTES else self
+        return Answers.ROWS if self.continues(raw=raw) else self
+
+    def continues(self, *, raw: bool) -> bool:
+        """Whether a prompt is a text to continue, so that passages count by their cosine."""
+        return raw and self is not Answers.QUOTES
 
 
 NO_ANSWER = "I found no direct answer."
@@ -143,7 +147,24 @@ def prompt(passages: Sequence[Hit], first: int) -> str:
     return "\n\n".join([INSTRUCTION, *numbered])
 
 
-# Re-scoring on the text being generated.
+# A text to continue: passages count by their cosine with it, later with what has been written, too.
+
+
+def continuing(embedder: TextEmbedder, text: str, hits: Sequence[H], slope: float) -> list[H]:
+    """Hits weighed as to how they continue a text, not how they answer it, nearest first.
+
+    Relevance is `slope` nats a unit of cosine, and 0 if they have nothing in common, so that a side
+    with a passage counts more than one with the bare row.
+    """
+    unknown = [hit.text for hit in hits if hit.vector is None]
+    asked, *rest = embedder.embed([plain(text), *unknown])
+    embedded = iter(rest)
+    weighed = []
+    for hit in hits:
+        vector = next(embedded) if hit.vector is None else hit.vector
+        nats = slope * max(0.0, float(vector @ asked))
+        weighed.append(replace(hit, relevance=nats, vector=vector))
+    return sorted(weighed, key=lambda hit: -hit.relevance)
 
 
 # An embedder truncates long texts at the end, where the newest tokens are.
@@ -151,13 +172,18 @@ RECENT_TOKENS = 96
 
 
 def rescoring(
-    embedder: TextEmbedder, tokenizer: Tokenizer, question: str, rows: Sequence[Row], every: int
+    embedder: TextEmbedder,
+    tokenizer: Tokenizer,
+    question: str,
+    rows: Sequence[Row],
+    every: int,
+    slope: float,
 ) -> Rescoring | None:
     """Re-score rows every `every` tokens, by the cosine with question and latest text together.
 
-    The change in cosine that the running text brings is added to a row's relevance; a row without a
-    vector keeps its relevance. Returns None if nothing would change: `every` is 0, or no row has a
-    vector. Each call embeds a text, so it runs on the engine's thread.
+    What the running text adds to the cosine adds `slope` times as much to a row's relevance, nats;
+    a row without a vector keeps its relevance. Returns None if nothing would change: `every` is 0,
+    or no row has a vector. Each call embeds a text, so it runs on the engine's thread.
     """
     if not every or all(row.vector is None for row in rows):
         return None
@@ -170,7 +196,7 @@ def rescoring(
         return [
             row.relevance
             if row.vector is None
-            else row.relevance + SLOPE * float(row.vector @ (vector - asked))
+            else row.relevance + slope * float(row.vector @ (vector - asked))
             for row in rows
         ]
 

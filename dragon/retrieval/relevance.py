@@ -48,8 +48,11 @@ LOWEST, HIGHEST = -6.0, 12.0
 BARE_RELEVANCE = -4.0
 """Relevance, in nats, of the bare prompt: the only row of a side without an answer."""
 
-SLOPE = 32.0
-"""Nats per unit of cosine when relevance is re-scored on a running text."""
+SLOPE = 8.0
+"""Nats per unit of cosine in a text to continue, and on a running text, until it is calibrated.
+
+Measurement pending.
+"""
 
 WORDS = 0.25
 """Score of a sentence with every word of the question (lexical.coverage), in units of cosine.
@@ -104,5 +107,5 @@ def scale_of(embedder: str, judge: str) -> str:
     rules = (query_parsing.COURTESIES, lexical.RULES, query_parsing.RULES)
     fitted = LOGIT, LACKING, COSINE, BIAS, LEAST, NAMED, BESIDE, AFTER, PUBLIC_LEAST
     judged = (*fitted, LOWEST, HIGHEST, BARE_RELEVANCE, judge, rules)
-    scale = (SLOPE, WORDS, embedder, judged)
+    scale = (WORDS, embedder, judged)
     return hashlib.sha256(repr(scale).encode()).hexdigest()[:32]

@@ -102,6 +102,22 @@ async def test_a_text_to_continue_has_rows_of_sentences(
     assert found.hits[0].text != TEXTS[0][1]
 
 
+async def test_a_text_is_continued_with_the_weights_that_the_device_says(
+    retriever: Retriever, tokenizer: Tokenizer
+) -> None:
+    text = "How deep is Lake Baikal?"
+    (asked,) = embedder().embed([text])
+    for slope in (0.0, 20.0):
+        found = await retriever.find(
+            asking(text, slope=slope).model_copy(update={"raw": True}), 20, 40
+        )
+        cosines = [float(hit.vector @ asked) for hit in found.hits if hit.vector is not None]
+        assert len(cosines) == len(found.rows) > 0
+        assert [row.relevance for row in found.rows] == pytest.approx(
+            [slope * cosine for cosine in cosines], abs=1e-4
+        )
+
+
 async def test_where_no_passages_are_wanted_the_row_is_bare(
     retriever: Retriever, tokenizer: Tokenizer
 ) -> None:

@@ -42,7 +42,9 @@ class Documents:
 def retrieval_of(documents: Documents) -> Retrieval:
     nothing: Any = None
     store: Any = documents
-    return Retrieval(nothing, nothing, nothing, nothing, store, nothing, Answers.LINES, None, 0)
+    return Retrieval(
+        nothing, nothing, nothing, nothing, store, nothing, Answers.LINES, None, 0, slope=0
+    )
 
 
 async def searched(query: str, *turns: str) -> Documents:

@@ -82,7 +82,9 @@ def service(tokenizer: Tokenizer, ledger: Ledger, documents: Documents) -> Gener
         model=SimpleNamespace(context=1000, kv=None, cache=SimpleNamespace(slots=6)),
         submit_urgent=lambda job: job(),
     )
-    found = Retrieval(tokenizer, nothing, nothing, engine, documents, link, Answers.LINES, None, 0)
+    found = Retrieval(
+        tokenizer, nothing, nothing, engine, documents, link, Answers.LINES, None, 0, slope=0
+    )
     rewriter: Any = Rewriter()
     account: Any = ledger
     decider = Decider(found, rewriter, link, account)
@@ -137,7 +139,7 @@ async def test_what_looks_like_small_talk_may_stand_for_a_question(
     with ThreadPoolExecutor(1) as pool:
         engine: Any = SimpleNamespace(submit_urgent=pool.submit)
         found = Retrieval(
-            tokenizer, nothing, judge, engine, nothing, nothing, Answers.LINES, None, 0
+            tokenizer, nothing, judge, engine, nothing, nothing, Answers.LINES, None, 0, slope=0
         )
         chat = (Message("user", "How long is wool?"), Message("user", "And silk?"))
         request = GenerationRequest((20,), alone, Sampling(), messages=chat)

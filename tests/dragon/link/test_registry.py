@@ -40,7 +40,7 @@ from dragon.link.registry import Message
 from dragon.localizable import localizable
 from dragon.protocol.messages import Candidate, Draft, Join, Resync, Score, Target
 from dragon.sampling.mixture import LOG_H_LIMIT, Side
-from dragon.sampling.params import Mode, Sampling
+from dragon.sampling.params import MAX_SLOPE, Mode, Sampling
 from dragon.sampling.quantized import WireDistribution
 from dragon.sampling.role import Role
 from tests.dragon.link.frames import decode
@@ -58,6 +58,7 @@ asking: dict[str, st.SearchStrategy[Any]] = {
     "conversation": token_lists,
     "raw": st.booleans(),
     "query": text,
+    "slope": st.floats(0.0, MAX_SLOPE),
     "top_k": st.integers(0, 32),
     "sampling": st.builds(
         Sampling,
@@ -217,6 +218,16 @@ def test_sampling_parameters_out_of_range_are_refused(changed: dict[str, Any]) -
     whole = json.loads(encode(OPEN))
     with pytest.raises(FrameError, match="not a control message: open"):
         decode(json.dumps({**whole, "sampling": {**whole["sampling"], **changed}}))
+
+
+@pytest.mark.parametrize("slope", [-1.0, 61.0, math.nan, math.inf, "8"])
+def test_weights_out_of_range_are_refused(slope: object) -> None:
+    whole = json.loads(encode(OPEN))
+    assert decode(json.dumps({**whole, "slope": 60})) == decode(
+        encode(OPEN.model_copy(update={"slope": 60.0}))
+    )
+    with pytest.raises(FrameError, match="not a control message"):
+        decode(json.dumps({**whole, "slope": slope}))
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])

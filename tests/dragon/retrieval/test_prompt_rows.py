@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Tokenizer
-from dragon.retrieval.prompt_rows import document_rows
+from dragon.retrieval.prompt_rows import Answers, continuing, document_rows
 from dragon.retrieval.relevance import BARE_RELEVANCE
+from dragon.sampling.params import MAX_SLOPE
+from harness.letters import Letters
 from harness.models import SMALL_MODEL
 from harness.reference import Passage
+from tests.samples import hits
 
 PASSAGES = [
     Passage("The key is under the mat.", 0.5, "a"),
@@ -41,3 +46,32 @@ def test_without_a_passage_that_fits_there_is_the_bare_row(
     rows, kept = document_rows(tokenizer, PASSAGES[1:2], 60, raw=raw, quotes=False)
     assert kept == []
     assert rows == [Row(tuple(tokenizer.bare_row(raw=raw)), BARE_RELEVANCE)]
+
+
+def test_a_text_is_continued_from_what_is_near_not_from_what_answers() -> None:
+    near, far = hits([("The lamp is lit.", ""), ("Quiz: jazz, fjords?", "")])
+    near, far = (replace(hit, vector=None, relevance=nats) for hit, nats in ((near, 1), (far, 9)))
+    letters = Letters()
+    asked, *vectors = letters.embed(["The lamp is lit at", near.text, far.text])
+    weighed = continuing(letters, "The lamp is lit at", [far, near], 10.0)
+    assert [hit.text for hit in weighed] == [near.text, far.text]
+    assert [hit.relevance for hit in weighed] == pytest.approx(
+        [10 * float(vector @ asked) for vector in vectors], rel=1e-5
+    )
+    alike = continuing(letters, "The lamp is lit at", [far, near], 0.0)
+    assert [hit.relevance for hit in alike] == [0, 0]
+
+
+def test_a_side_with_a_passage_counts_more_than_one_without() -> None:
+    (hit,) = hits([("The lamp is lit.", "")])
+    assert hit.vector is not None
+    opposite = replace(hit, vector=-Letters().embed(["The lamp"])[0])
+    (weighed,) = continuing(Letters(), "The lamp", [opposite], MAX_SLOPE)
+    assert weighed.relevance > BARE_RELEVANCE
+
+
+def test_only_a_text_to_continue_is_weighed_by_cosine() -> None:
+    assert Answers.WORDS.continues(raw=True)
+    assert Answers.LINES.continues(raw=True)
+    assert not Answers.QUOTES.continues(raw=True)
+    assert not any(style.continues(raw=False) for style in Answers)

@@ -78,7 +78,7 @@ def test_the_scale_is_named_with_its_models() -> None:
 @pytest.mark.parametrize(
     "place",
     [
-        *(f"relevance.{name}" for name in ("SLOPE", "WORDS", "LOWEST", "HIGHEST")),
+        *(f"relevance.{name}" for name in ("WORDS", "LOWEST", "HIGHEST")),
         *(f"relevance.{name}" for name in ("LOGIT", "COSINE", "BIAS", "LEAST", "BARE_RELEVANCE")),
         *("lexical.RULES", "query_parsing.RULES", "query_parsing.COURTESIES"),
     ],

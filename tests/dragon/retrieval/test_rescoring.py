@@ -9,9 +9,10 @@ from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.prompt_rows import RECENT_TOKENS, rescoring
-from dragon.retrieval.relevance import BARE_RELEVANCE, SLOPE
+from dragon.retrieval.relevance import BARE_RELEVANCE
 from harness.models import SMALL_MODEL
 
+SLOPE = 20.0
 QUESTION = "What do I have to bring?"
 DOCUMENTS = ("The dentist asked for the insurance card.", "The hikers need boots and a rope.")
 
@@ -33,7 +34,7 @@ def test_relevance_is_that_of_question_and_text(embedder: Embedder, tokenizer: T
         Row((2,), 0.0, vector=vectors[1]),
         Row((3,), BARE_RELEVANCE),
     ]
-    made = rescoring(embedder, tokenizer, QUESTION, rows, 8)
+    made = rescoring(embedder, tokenizer, QUESTION, rows, 8, SLOPE)
     assert made is not None
     assert made.every == 8
     text = " For the climb in the mountains you have to bring"
@@ -47,7 +48,7 @@ def test_relevance_is_that_of_question_and_text(embedder: Embedder, tokenizer: T
 
 def test_the_newest_tokens_count(embedder: Embedder, tokenizer: Tokenizer) -> None:
     rows = [Row((1,), 0.0, vector=embedder.embed(DOCUMENTS)[1])]
-    made = rescoring(embedder, tokenizer, QUESTION, rows, 8)
+    made = rescoring(embedder, tokenizer, QUESTION, rows, 8, SLOPE)
     assert made is not None
     text = tokenizer.encode(" word" * 500 + " rope and boots")
     assert made.relevance(text) == made.relevance(text[-RECENT_TOKENS:])
@@ -55,5 +56,5 @@ def test_the_newest_tokens_count(embedder: Embedder, tokenizer: Tokenizer) -> No
 
 def test_nothing_to_rescore(embedder: Embedder, tokenizer: Tokenizer) -> None:
     document = Row((1,), 0.0, embedder.embed(DOCUMENTS)[0])
-    assert rescoring(embedder, tokenizer, QUESTION, [document], 0) is None
-    assert rescoring(embedder, tokenizer, QUESTION, [Row((1,), BARE_RELEVANCE)], 8) is None
+    assert rescoring(embedder, tokenizer, QUESTION, [document], 0, SLOPE) is None
+    assert rescoring(embedder, tokenizer, QUESTION, [Row((1,), BARE_RELEVANCE)], 8, SLOPE) is None

@@ -1,0 +1,176 @@
+"""How many nats a unit of cosine is worth to a model that continues a text, on held-out text.
+
+Such a text has a row a passage, of slope x cosine nats (DRAGON, arXiv 2504.11197, section 4). With
+a slope too high one passage has all the weight, whether or not it helps; with 0 all count alike.
+Which one predicts text best depends on how well the model reads and on what the embedder's cosines
+mean, so it is found for each model, on text that its owner gives.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import torch
+
+from dragon.errors import ConfigurationError
+from dragon.inference.backends.backend import Backend
+from dragon.inference.profile import Calibration, Gain, Profile
+from dragon.inference.teacher_forcing import Prefix, Scorer, Window
+from dragon.inference.tokenizer import Tokenizer
+from dragon.retrieval.embedder import TextEmbedder
+from dragon.retrieval.relevance import SLOPE
+
+SLOPES = (0.0, *(2.0 ** (n / 8) for n in range(-8, 48)))
+"""The slopes that are tried, up to 59: closer ones predict alike."""
+
+ROWS = 4
+"""Passages of a window: two a side."""
+
+WINDOWS = 32
+"""The most windows: more would take minutes, and change the slope less than another text would."""
+
+LEAST_WINDOWS = 8
+"""The fewest from which a standard error says anything."""
+
+PASSAGE_WORDS = 64
+_PASSAGE = re.compile(rf"(?:\s*\S+){{1,{PASSAGE_WORDS}}}")
+_WINDOW = 4  # passages; the first half is the query
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A window's rows: their log probabilities of its tokens, and passages' cosines with the query.
+
+    float64 [rows, tokens], nats, and float64 [rows].
+    """
+
+    log_p: torch.Tensor
+    cosines: torch.Tensor
+
+
+def log_likelihoods(windows: Sequence[Rows], slopes: Sequence[float]) -> torch.Tensor:
+    """Of each window's tokens under the mixture of its rows, nats: float64 [slopes, windows]."""
+    steep = torch.tensor(slopes, dtype=torch.float64)[:, None]
+    mixed = [
+        (torch.log_softmax(steep * rows.cosines, 1)[..., None] + rows.log_p).logsumexp(1).sum(1)
+        for rows in windows
+    ]
+    return torch.stack(mixed, 1)
+
+
+def calibrated(windows: Sequence[Rows], embedder: str) -> Calibration:
+    """The slope under which the windows are likeliest, and what it gains, for this embedder."""
+    found = log_likelihoods(windows, [*SLOPES, SLOPE])
+    tried, default = found[:-1], found[-1]
+    best = int(tried.sum(1).argmax())
+    tokens = torch.tensor([rows.log_p.shape[1] for rows in windows], dtype=torch.float64)
+    return Calibration(
+        slope=SLOPES[best],
+        embedder=embedder,
+        windows=len(windows),
+        tokens=int(tokens.sum()),
+        over_uniform=_gain(tried[best] - tried[0], tokens),
+        over_default=_gain(tried[best] - default, tokens),
+    )
+
+
+def _gain(nats: torch.Tensor, tokens: torch.Tensor) -> Gain:
+    """Nats a token, from what is gained in each window, with the standard error of a ratio."""
+    count, mean = len(nats), float(nats.sum() / tokens.sum())
+    spread = float(((nats - mean * tokens) ** 2).sum()) * count / max(1, count - 1)
+    return Gain(nats=mean, stderr=math.sqrt(spread) / float(tokens.sum()))
+
+
+def calibrate(
+    texts: Sequence[str],
+    tokenizer: Tokenizer,
+    model: Backend,
+    embedder: TextEmbedder,
+    *,
+    progress: Callable[[int, int], None] = lambda done, of: None,
+) -> Calibration:
+    """Calibrate a model on texts of the kind that it is to continue.
+
+    `progress` is told how many windows are done. Raises `ConfigurationError` if the texts are too
+    short, if the model cannot hold a window of them, or if it does not name the probabilities of
+    all tokens.
+    """
+    if not model.full:
+        raise ConfigurationError(
+            "a model server names only the likeliest tokens: calibrate a model that DRAGON runs"
+        )
+    scorer, found = Scorer(model), list[Rows]()
+    chosen = _windows(texts)
+    for window, rows in _searched(chosen, texts, tokenizer, embedder):
+        longest = max(len(row.tokens) for row in rows)
+        needed = longest + len(window.query) + len(window.target)
+        if needed > model.context:
+            raise ConfigurationError(
+                f"to be calibrated, a model has to hold {needed} tokens; this one holds "
+                f"{model.context}"
+            )
+        scores = scorer.score(list(rows), window)
+        log_p = torch.stack([scores[prefix] for prefix in rows])
+        found.append(Rows(log_p, torch.tensor(list(rows.values()), dtype=torch.float64)))
+        progress(len(found), len(chosen))
+    return calibrated(found, embedder.fingerprint)
+
+
+def spread(windows: Sequence[T], count: int) -> list[T]:
+    """At most `count` of them, evenly spread, the first and the last among them."""
+    places = np.linspace(0, len(windows) - 1, min(count, len(windows)))
+    return [windows[int(place)] for place in places]
+
+
+def _cut(texts: Sequence[str]) -> list[list[str]]:
+    """The passages of each text, which together are the text."""
+    return [_PASSAGE.findall(text) for text in texts]
+
+
+def _windows(texts: Sequence[str]) -> list[int]:
+    """Where windows begin, by the number of a passage: evenly spread over all that fit."""
+    starts, first = list[int](), 0
+    for passages in _cut(texts):
+        starts += range(first, first + len(passages) - _WINDOW + 1, _WINDOW)
+        first += len(passages)
+    if len(starts) < LEAST_WINDOWS:
+        words = LEAST_WINDOWS * _WINDOW * PASSAGE_WORDS
+        raise ConfigurationError(f"the texts are too short to calibrate on: give {words:,} words")
+    return spread(starts, WINDOWS)
+
+
+def _searched(
+    starts: Sequence[int], texts: Sequence[str], tokenizer: Tokenizer, embedder: TextEmbedder
+) -> Iterator[tuple[Window, dict[Prefix, float]]]:
+    """Each window, and the rows of the passages nearest to its query, with their cosines.
+
+    No passage of the window itself is among them.
+    """
+    passages = [passage for own in _cut(texts) for passage in own]
+    vectors = embedder.embed(passages)
+    for start in starts:
+        middle, end = start + _WINDOW // 2, start + _WINDOW
+        query = "".join(passages[start:middle]).strip()
+        target = tuple(tokenizer.encode("".join(passages[middle:end])))
+        cosines = vectors @ embedder.embed([query])[0]
+        cosines[start:end] = -math.inf
+        rows: dict[Prefix, float] = {}
+        for place in np.argsort(-cosines):
+            row = tokenizer.document_row(passages[place].strip(), raw=True)
+            rows.setdefault(Prefix(tuple(row)), float(cosines[place]))
+            if len(rows) == ROWS:
+                break
+        yield Window(tuple(tokenizer.encode(query)), target, (True,) * len(target)), rows
+
+
+def slope_of(profile: Profile | None, embedder: str) -> float:
+    """The slope in a profile if it was calibrated with this embedder, else the default."""
+    found = profile.calibration if profile is not None else None
+    return found.slope if found is not None and found.embedder == embedder else SLOPE
