@@ -42,11 +42,13 @@ from harness.two_sided import QUESTIONS, Question, notes_of, read, spread, uploa
 
 _TOKENS = 64
 _SYSTEMS = """Shares of right answers, that is, those that contain a gold string; all greedy, of at
-most 64 tokens. `alone` is the model in llama.cpp's server, without documents. `central-device` has
-the notes and the public corpus on the device, without a peer; `central-cloud` has the public corpus
-at the peer and no notes, since these do not leave; `dragon` is as installed. `llama_index` and
-`txtai` have all notes and the whole corpus, with their own splitting, prompts and number of
-passages, the model in llama.cpp's server and DRAGON's embedder over `/v1/embeddings`."""
+most 64 tokens. `alone` is the model in llama.cpp's server, without documents. `central-device` is a
+device without a peer that has the notes, and the public corpus as one more document;
+`central-cloud` has the corpus at the peer and no notes, since these do not leave; `dragon` is as
+installed. `llama_index` and `txtai` have every note and every passage of the corpus as a document,
+with their own splitting, prompts and number of passages, the model in llama.cpp's server and
+DRAGON's embedder over `/v1/embeddings`. A gold string suits answers that quote: "6 weeks" is not
+"six weeks"."""
 
 
 class System(StrEnum):
@@ -217,7 +219,7 @@ def answers_of(
             with serving(Path(model), setup.data / "llama.log", slots=1) as llm:
                 return [plain(llm, question.text) for question in questions]
         case System.CENTRAL_DEVICE:
-            with running_alone(setup, [*notes, *public_texts()]) as client:
+            with running_alone(setup, [*notes, "\n\n".join(public_texts())]) as client:
                 return answers(client, private=True)
         case System.CENTRAL_CLOUD:
             with running(setup, services.demo_corpus(setup.data), []) as client:
