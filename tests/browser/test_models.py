@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from dragon.inference.choice import ModelChoice
 from dragon.models import EMBEDDED_WRITER
 from harness.faults.openai_server import Behaviour, Served, serving
 from harness.models import SMALL_MODEL
-from harness.services import KEY, ROOT, free_port
+from harness.services import KEY, ROOT, Service, free_port
 from tests.browser.conftest import Scripted, signed_in
 
 _LOADED_MS = 240_000  # both services load it, beside those that answer
+PACED = {
+    "en": re.compile(r"\d words per second"),
+    "de": re.compile(r"\d Wörter je Sekunde"),
+    "es": re.compile(r"\d palabras por segundo"),
+}
 # Collects in `window.headers` what the header says of the cloud.
 _WATCH_HEADER = """() => {
   window.headers = [];
@@ -137,6 +143,11 @@ def test_from_the_welcome_to_a_model(page: Page, alone: str) -> None:
     page.keyboard.press("Escape")
     expect(page.get_by_test_id("upcoming")).to_be_hidden()
     expect(page.get_by_test_id("peer-status")).to_contain_text("Cloud: when needed")
+    # The built-in model has written nothing here yet.
+    page.get_by_test_id("model-picker").click()
+    paced = page.get_by_test_id("pick-model").filter(has_text=PACED["en"])
+    expect(paced).to_have_count(1)
+    expect(paced).to_contain_text("small")
 
 
 @pytest.mark.timeout(600)  # it starts both services twice
@@ -149,6 +160,9 @@ def test_a_model_takes_over_in_mid_chat_and_back(page: Page, alone: str, tmp_pat
     before = chat.ask("What is the gym locker's code?")
     chat.wait_answer(before)
     picker.click()
+    paced = page.get_by_test_id("pick-model").filter(has_text=PACED["en"])
+    expect(paced).to_have_count(1)
+    expect(paced).to_contain_text(EMBEDDED_WRITER.stem)
     page.get_by_test_id("pick-model").filter(has_text="small").click()
     expect(page.get_by_test_id("upcoming")).to_contain_text("small is being loaded")
     page.reload()
@@ -177,3 +191,20 @@ def test_a_model_takes_over_in_mid_chat_and_back(page: Page, alone: str, tmp_pat
     chat.wait_answer(back)
     assert "pantry" in chat.text(back)
     assert "Device unreachable" not in page.evaluate("() => window.headers")
+
+
+@pytest.mark.parametrize(("language", "pace"), PACED.items())
+def test_a_model_that_has_answered_says_its_pace_in_the_picker(
+    browser: Browser, device: Service, language: str, pace: re.Pattern[str]
+) -> None:
+    with closing(browser.new_context(locale=language)) as context:
+        chat = signed_in(context.new_page(), device.url)
+        picker = chat.page.get_by_test_id("model-picker")
+        picker.click()
+        own = chat.page.locator("[data-testid=pick-model][aria-checked=true]")
+        expect(own).to_be_visible()
+        expect(own).not_to_contain_text(pace)
+        chat.page.keyboard.press("Escape")
+        chat.wait_answer(chat.ask("What is the capital of Kenya?"))
+        picker.click()
+        expect(own).to_contain_text(pace)

@@ -6,6 +6,7 @@ import { cite, uncite } from "./citations.js";
 import { announce, el, icon } from "../core/dom.js";
 import { leftFor } from "../inspector/ledger.js";
 import { branchSwitch, button, menuButton, nameTables, redraw, tool } from "../core/controls.js";
+import { learnPace } from "../core/paces.js";
 import { locale, localized, looksEnglish, phrased, t } from "../core/strings.js";
 import { SourcesView } from "./sources.js";
 import { said, Thoughts } from "./thoughts.js";
@@ -18,6 +19,8 @@ import { Waiting } from "./waiting.js";
 
 /** Milliseconds of a frame that blocks are made in; the browser needs the rest to draw them. */
 const AT_ONCE_MS = 8;
+/** Words of an answer, at least, that say how fast its model writes. */
+const PACED = 5;
 
 /**
  * What the conversation does for its answers.
@@ -133,11 +136,19 @@ export class AnswerView {
       this.#localizable(frame.localizable);
       this.message.asked = frame.dragon?.asked ?? this.message.asked;
       this.message.text = [...this.#body.children].map((block) => /** @type {any} */ (block).source).join("");
+      if (this.message.state === "done") this.#learnPace(frame);
       this.#setState();
       this.#cite();
       this.#end();
       announce(t(`answer.${this.message.state}`));
     }
+  }
+
+  /** How fast the model wrote, unless it was a word or two, or the device's own phrase. @param {import("../core/types.js").Done} done */
+  #learnPace({ usage, dragon }) {
+    const words = this.message.text.split(/\s+/).filter(Boolean).length;
+    const seconds = (dragon.ms_per_token * usage.completion_tokens) / 1000;
+    if (words >= PACED && seconds > 0 && !this.message.phrases?.length) learnPace(dragon.asked.model, words / seconds);
   }
 
   /** It is written on: the end of its text is open again. @param {Message} message */

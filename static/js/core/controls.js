@@ -47,7 +47,7 @@ export function redraw(group, ...controls) {
   if (focused) /** @type {HTMLElement | null} */ (group.querySelector(`[data-testid="${focused}"]`))?.focus();
 }
 
-/** @typedef {{label: string, icon: string, act?: () => void, href?: string, danger?: boolean, checked?: boolean, testid?: string}} Item `checked` is known of items of which one is chosen. */
+/** @typedef {{label: string, note?: string, icon: string, act?: () => void, href?: string, danger?: boolean, checked?: boolean, testid?: string}} Item `checked` is known of items of which one is chosen; `note` stands below. */
 
 /** A small button that opens a menu. @param {string} label @param {string} testid @param {() => Item[]} items */
 export function menuButton(label, testid, items) {
@@ -64,10 +64,11 @@ export function menuButton(label, testid, items) {
  */
 export function openMenu(anchor, items) {
   const menu = byId("menu");
-  const entries = items.map(({ label, icon: name, act, href, danger, checked, testid }) => {
+  const entries = items.map(({ label, note, icon: name, act, href, danger, checked, testid }) => {
     const role = checked === undefined ? { role: "menuitem" } : { role: "menuitemradio", "aria-checked": String(checked) };
     const attributes = { class: danger ? "menu-item danger" : "menu-item", ...role, "data-testid": testid, href, download: href ? "" : null };
-    const item = href ? el("a", attributes, icon(name), label) : el("button", { ...attributes, type: "button" }, icon(name), label);
+    const text = note ? el("span", {}, label, el("small", {}, note)) : label;
+    const item = href ? el("a", attributes, icon(name), text) : el("button", { ...attributes, type: "button" }, icon(name), text);
     item.addEventListener("click", () => {
       menu.hidePopover();
       act?.();

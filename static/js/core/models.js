@@ -4,6 +4,7 @@ import { chooseModel, giveKey, listModels, messageOf, tryModel } from "./api.js"
 import { button, openMenu, pressable } from "./controls.js";
 import { announce, el, formatBytes, icon } from "./dom.js";
 import { Offers } from "./offers.js";
+import { learnPace, paceOf } from "./paces.js";
 import { localized, number, t } from "./strings.js";
 
 /** @typedef {import("./types.js").Model} Model */
@@ -28,7 +29,8 @@ export async function pickModel(anchor, onChoose) {
   const usable = data.filter(({ refusal }) => !refusal);
   openMenu(anchor, [
     ...usable.map(({ name, size }) => ({
-      label: size ? `${name} · ${formatBytes(size)}` : name,
+      label: name,
+      note: [size && formatBytes(size), paceOf(name)].filter(Boolean).join(" · "),
       icon: name === current ? "icon-check" : "",
       checked: name === current,
       testid: "pick-model",
@@ -177,7 +179,9 @@ export class Models {
     result.replaceChildren(el("p", { class: "hint" }, t("model.trying")));
     result.scrollIntoView({ block: "nearest" });
     try {
-      result.replaceChildren(...verdict(await tryModel(name, controller.signal)));
+      const trial = await tryModel(name, controller.signal);
+      result.replaceChildren(...verdict(trial));
+      if (trial.answer) learnPace(name, trial.words_per_s);
     } catch (error) {
       result.replaceChildren(...(controller.signal.aborted ? [] : [el("p", { class: "notice" }, messageOf(error))]));
     }
