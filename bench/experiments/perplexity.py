@@ -47,7 +47,7 @@ from dragon.retrieval.embedder import Embedder, TextEmbedder
 from dragon.retrieval.prompt_rows import rescoring
 
 PASSAGE_TOKENS = 64
-CALIBRATED_ON = 16  # windows
+CALIBRATED_ON = 16  # windows at most
 CENTRALISED = ("CRCG/device", "CRCG/cloud", "DRCG/Text", "DRCG/KV")
 Result = dict[str, Any]
 
@@ -167,7 +167,8 @@ def run(options: argparse.Namespace) -> list[Result]:
         wikitext.read(options.wikitext / "valid.txt"), tokenizer, options.window
     )
     measured = spread(windows, options.windows)
-    others = spread([each for each in windows if each not in measured], CALIBRATED_ON)
+    others = [each for each in windows if each not in measured]
+    others = spread(others, min(CALIBRATED_ON, len(measured)))
     if not others:
         raise ValueError("no windows are left to calibrate on: give fewer `--windows`")
     systems = Systems(Scorer(model), tokenizer, options.documents)
@@ -246,8 +247,8 @@ COLUMNS += ["below_best", "below_stderr", "gain", "gain_stderr", "slope"]
 NOTES = f"""`documents` are those of each side. `gain` is (PPL_none - PPL_DRAGON) / (PPL_none - PPL
 of the best centralised system); none where no centralised system beats no retrieval. `below_best`
 is the latter's perplexity less the system's own, with the standard error of pairs of windows.
-The `slope` of `DRAGON`, nats a unit of cosine, was calibrated on {CALIBRATED_ON} other windows with
-two documents a side. `DRAGON/8` is with 8, `DRAGON/0` with all rows alike."""
+The `slope` of `DRAGON`, nats a unit of cosine, was calibrated on as many other windows, at most
+{CALIBRATED_ON}, with two documents a side. `DRAGON/8` is with 8, `DRAGON/0` with all rows alike."""
 
 
 def main() -> None:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from websockets.exceptions import ConnectionClosed
@@ -73,20 +75,30 @@ def test_refusals_say_why(peer: Service, hello: Hello) -> None:
         measure(PeerAddress("ws://127.0.0.1:9/v1/link"), KEY, hello)
 
 
-def test_the_program_finds_the_key_that_up_has_made(
+def test_the_program_calibrates_and_finds_the_key_that_up_has_made(
     peer: Service, small: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "peer_key").write_text(f"{KEY}\n")
-    ours = {name: value for name, value in os.environ.items() if not name.startswith("DRAGON_")}
     settings = {"DATA_DIR": tmp_path, "PEER_PORT": peer.port, "MODEL": small}
-    done = subprocess.run(
-        [sys.executable, "-m", "cli", "profile"],
-        env=ours | {f"DRAGON_{name}": str(value) for name, value in settings.items()},
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "left out" not in done.stderr
-    assert json.loads((tmp_path / "profile.json").read_text())["rtt_s"] > 0
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("DRAGON_")}
+    text, words = tmp_path / "text.txt", ["the", "lamp", "of", "oil", "is", "a", "key", "in"]
+    text.write_text(" ".join(random.Random(1).choices(words, k=2048)))
+
+    def profiled(*arguments: str) -> Any:
+        done = subprocess.run(
+            [sys.executable, "-m", "cli", "profile", *arguments],
+            env=ours | {f"DRAGON_{name}": str(value) for name, value in settings.items()},
+            cwd=ROOT, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert "left out" not in done.stderr
+        return json.loads((tmp_path / "profile.json").read_text())
+
+    found = profiled(str(text))
+    assert found["rtt_s"] > 0
+    assert found["calibration"]["windows"] == 8
+    # Measuring again keeps what the texts said.
+    assert profiled()["calibration"] == found["calibration"]
 
 
 @pytest.mark.parametrize(
