@@ -51,7 +51,11 @@ BARE_RELEVANCE = -4.0
 SLOPE = 8.0
 """Nats per unit of cosine in a text to continue, and on a running text, until it is calibrated.
 
-Measurement pending.
+With SmolLM2-135M (the packaged file) on 7 windows of WikiText-2 other than those that the bench
+measures (2,189 tokens, two passages a side), equal weights were the best, 8 cost 0.0010 +- 0.0022
+nats a token and 32 cost 0.0055 +- 0.0061. The nearest passages of these windows are almost equally
+near; where one side's are far off, a slope tells them apart. 8 does so, and is within the error of
+the best.
 """
 
 WORDS = 0.25
