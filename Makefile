@@ -92,7 +92,8 @@ bench: $(VENV)/test.stamp
 	$(BIN)/python -m bench.large_folder --seconds 10
 	$(BIN)/python -m bench.documents --chunks 500,2000 --searches 30 --added 10 --pages 20 --answers 4 --tokens 32
 
-# Question answering beside what people use instead, for bench/RESULTS.md: half an hour.
+# Question answering beside what people use instead, for bench/RESULTS.md. Eight
+# questions a kind took ten minutes of a busy machine.
 rivals: $(VENV)/test.stamp $(RIVALS)/stamp
 	$(BIN)/python -m bench.two_sided --count 20 --systems alone central-device central-cloud dragon llama_index txtai
 
