@@ -95,7 +95,8 @@ class Decider:
 
     def _written_from(self, request: GenerationRequest) -> GenerationRequest:
         """The chat that the answer is written from; where a line is quoted, the question alone."""
-        if not self.retrieval.quotes_a_line(request):
+        scored = request.details is not None and request.details.prompt  # as it was sent
+        if scored or not self.retrieval.quotes_a_line(request):
             return request
         own, known = (
             tuple(self.retrieval.tokenizer.conversation([Message("user", question)]))

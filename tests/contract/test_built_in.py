@@ -96,3 +96,18 @@ def test_each_question_of_a_message_is_answered(
     if request.node.callspec.params["device"] == "lines":
         text = reply["choices"][0]["message"]["content"]
         assert text == " ".join(source["text"] for source in sources)
+
+
+def test_the_tokens_of_a_whole_chat_are_scored(device: Service) -> None:
+    turns = [
+        {"role": "user", "content": "Who won the regatta?"},
+        {"role": "assistant", "content": "The crew of the Heron won it."},
+        {"role": "user", "content": "Where was it rowed?"},
+    ]
+    body = {"messages": turns, "max_tokens": 4, "prompt_logprobs": 1, "dragon": {"cloud": "never"}}
+    url = f"{device.url}/v1/chat/completions"
+    reply = httpx.post(url, headers=device.headers, json=body, timeout=300)
+    scored = reply.raise_for_status().json()["prompt_logprobs"]
+    tokens = [next(iter(at.values()))["decoded_token"] for at in scored if at]
+    assert len(scored) == reply.json()["usage"]["prompt_tokens"]
+    assert "The crew of the Heron won it." in "".join(tokens)
