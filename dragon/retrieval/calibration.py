@@ -66,18 +66,23 @@ def log_likelihoods(windows: Sequence[Rows], slopes: Sequence[float]) -> torch.T
 
 
 def calibrated(windows: Sequence[Rows], embedder: str) -> Calibration:
-    """The slope under which the windows are likeliest, and what it gains, for this embedder."""
-    found = log_likelihoods(windows, [*SLOPES, SLOPE])
-    tried, default = found[:-1], found[-1]
-    best = int(tried.sum(1).argmax())
+    """The slope under which the windows are likeliest, and what it gains, for this embedder.
+
+    The default one is kept unless another gains more than its standard error.
+    """
+    slopes = [*SLOPES, SLOPE]
+    found = log_likelihoods(windows, slopes)
     tokens = torch.tensor([rows.log_p.shape[1] for rows in windows], dtype=torch.float64)
+    best = int(found.sum(1).argmax())
+    gain = _gain(found[best] - found[-1], tokens)
+    chosen = best if gain.nats > gain.stderr else len(slopes) - 1
     return Calibration(
-        slope=SLOPES[best],
+        slope=slopes[chosen],
         embedder=embedder,
         windows=len(windows),
         tokens=int(tokens.sum()),
-        over_uniform=_gain(tried[best] - tried[0], tokens),
-        over_default=_gain(tried[best] - default, tokens),
+        over_uniform=_gain(found[chosen] - found[0], tokens),
+        over_default=_gain(found[chosen] - found[-1], tokens),
     )
 
 

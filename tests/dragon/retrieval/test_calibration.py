@@ -14,6 +14,7 @@ from dragon.inference.profile import Calibration, DecodeFit, Gain, Profile
 from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.calibration import (
     LEAST_WINDOWS,
+    SLOPES,
     Rows,
     calibrate,
     calibrated,
@@ -49,6 +50,14 @@ def test_the_planted_slope_is_found(slope: float) -> None:
     likely = log_likelihoods(windows, [n / 10 for n in range(600)]).sum(1)
     assert found.slope == pytest.approx(int(likely.argmax()) / 10, abs=0.5, rel=0.05)
     assert (found.windows, found.tokens) == (24, 24 * 400)
+
+
+def test_the_default_is_kept_unless_another_is_surely_better() -> None:
+    windows = planted(SLOPE, tokens=3)
+    likely = log_likelihoods(windows, SLOPES).sum(1)
+    assert SLOPES[int(likely.argmax())] != SLOPE
+    found = calibrated(windows, "e")
+    assert (found.slope, found.over_default) == (SLOPE, Gain(nats=0.0, stderr=0.0))
 
 
 def test_a_likelihood_is_that_of_the_mixture() -> None:
