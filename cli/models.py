@@ -188,25 +188,9 @@ def profile(
 
     torch.set_num_threads(settings.threads)
     tokenizer, model = settings.load()
-    answers = Answers.of(settings.answers, quotes=model.quotes)
-    rows = 1 if answers is Answers.WORDS else settings.top_k or answers.passages
-    contexts, seconds = decode_delays(model, rows)
-    before = Profile.read(settings.data_dir, model.name)
-    found = Profile(
-        model=model.name,
-        rows=rows,
-        decode=DecodeFit.of(contexts, seconds),
-        calibration=before.calibration if before is not None else None,
-    )
     embedder, judge = Embedder.load(settings.embedder), Judge.load(settings.reranker)
-    scale = relevance.scale_of(embedder.fingerprint, judge.fingerprint)
-    hello = Hello(tokenizer=tokenizer.fingerprint, relevance=scale, model=model.name)
-    peer_key = settings.peer_key.get_secret_value() if settings.peer_key else None
-    try:
-        link = measure(settings.peers[0], peer_key, hello)
-        found = found.model_copy(update=asdict(link))
-    except LinkError as error:
-        print(f"The link was not measured: {error.message}", file=sys.stderr)
+    before = Profile.read(settings.data_dir, model.name)
+    calibration = before.calibration if before is not None else None
     if texts:
         calibration = calibrate(
             [path.read_text(encoding="utf-8", errors="replace") for path in texts],
@@ -216,7 +200,19 @@ def profile(
             progress=lambda done, of: print(f"window {done} of {of}", end="\r", flush=True),
         )
         print()
-        found = found.model_copy(update={"calibration": calibration})
+    answers = Answers.of(settings.answers, quotes=model.quotes)
+    rows = 1 if answers is Answers.WORDS else settings.top_k or answers.passages
+    contexts, seconds = decode_delays(model, rows)
+    fit = DecodeFit.of(contexts, seconds)
+    found = Profile(model=model.name, rows=rows, decode=fit, calibration=calibration)
+    scale = relevance.scale_of(embedder.fingerprint, judge.fingerprint)
+    hello = Hello(tokenizer=tokenizer.fingerprint, relevance=scale, model=model.name)
+    peer_key = settings.peer_key.get_secret_value() if settings.peer_key else None
+    try:
+        link = measure(settings.peers[0], peer_key, hello)
+        found = found.model_copy(update=asdict(link))
+    except LinkError as error:
+        print(f"The link was not measured: {error.message}", file=sys.stderr)
     table = Table("what", "measured")
     for name, value in found.table(max(contexts)).items():
         table.add_row(name, value)

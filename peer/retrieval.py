@@ -95,7 +95,7 @@ class Retriever:
         hits = await self.search(asked.query, asked.top_k, judged=asked.judged)
         if self.answers.on(raw=asked.raw) is Answers.LINES:
             hits = hits[:1]
-        if self.answers.continues(raw=asked.raw):
+        if hits and self.answers.continues(raw=asked.raw):
             hits = await self._urgent(
                 lambda: continuing(self.embedder, asked.query, hits, asked.slope)
             )

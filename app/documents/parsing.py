@@ -179,7 +179,7 @@ class Parsing:
     def __init__(self) -> None:
         self._small, self._large = Places(3, 2), Places(2, 1)
         self._idle: list[tuple[_Worker, asyncio.TimerHandle]] = []
-        self._ending: set[asyncio.Task[None]] = set()  # of workers that waited long enough
+        self._ending: set[asyncio.Task[None]] = set()  # of workers that were dismissed
 
     async def close(self) -> None:
         """End the workers."""

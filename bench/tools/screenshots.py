@@ -22,6 +22,7 @@ from PIL import Image
 from playwright.sync_api import Browser, FilePayload, Page, ViewportSize, expect, sync_playwright
 
 from bench.lib.pictures import in_few_colours, side_by_side
+from dragon.models import EMBEDDED_WRITER
 from harness import gguf_file, services
 from harness.models import SMALL_MODEL
 from harness.network_emulator import Network, relay
@@ -327,7 +328,7 @@ def around(tour: Tour) -> None:
     tour.take("settings-trial")
     page.keyboard.press("Escape")
     tour.new_chat()
-    page.get_by_test_id("prompt").fill("word " * 3000)
+    page.get_by_test_id("prompt").fill("word " * 10_000)
     tour.press("send")
     page.locator("[data-testid=answer][data-state=error]").wait_for()
     tour.take("error")
@@ -373,10 +374,8 @@ def main() -> None:
                 home = data / "home"
                 (home / "models").mkdir(parents=True)
                 gguf_file.write(SMALL_MODEL, home / "models" / "small.gguf")
-                # In the home directory, so that no picture shows where the project lies.
-                model = home / "models" / SMALL_MODEL.name
-                shutil.copytree(SMALL_MODEL, model)
-                env = {**services.AS_INSTALLED, "HOME": str(home), "DRAGON_MODEL": str(model)}
+                built_in = {"DRAGON_MODEL": str(EMBEDDED_WRITER)}
+                env = {**services.AS_INSTALLED, "HOME": str(home), **built_in}
                 setup = Setup(data, env, FLOOR, FLOOR)
                 with (
                     services.peer(setup, services.demo_corpus(data)) as peer,

@@ -66,7 +66,7 @@ class Gain(BaseModel):
 class Calibration(BaseModel):
     """How many nats a unit of cosine weighs in a text to continue, and where that is from.
 
-    `slope` predicted `tokens` of so many `windows` best, with the cosines of this `embedder`.
+    It was found on `tokens` of so many `windows`, with the cosines of this `embedder`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -88,9 +88,9 @@ class Calibration(BaseModel):
 
 
 class Profile(BaseModel):
-    """Decode delays of one model here, and the link to the peer as seen from this machine.
+    """Decode delays of one model here, what it was calibrated to, and the link to the peer.
 
-    Bandwidths are in bytes per second; what could not be measured is None.
+    Bandwidths are in bytes per second; what could not or was not measured is None.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)

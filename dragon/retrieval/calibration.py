@@ -23,6 +23,7 @@ from dragon.inference.profile import Calibration, Gain, Profile
 from dragon.inference.teacher_forcing import Prefix, Scorer, Window
 from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.embedder import TextEmbedder
+from dragon.retrieval.prompt_rows import recent
 from dragon.retrieval.relevance import SLOPE
 
 SLOPES = (0.0, *(2.0 ** (n / 8) for n in range(-8, 48)))
@@ -68,14 +69,14 @@ def log_likelihoods(windows: Sequence[Rows], slopes: Sequence[float]) -> torch.T
 def calibrated(windows: Sequence[Rows], embedder: str) -> Calibration:
     """The slope under which the windows are likeliest, and what it gains, for this embedder.
 
-    The default one is kept unless another gains more than its standard error.
+    The default one is kept unless another gains more than two standard errors.
     """
     slopes = [*SLOPES, SLOPE]
     found = log_likelihoods(windows, slopes)
     tokens = torch.tensor([rows.log_p.shape[1] for rows in windows], dtype=torch.float64)
     best = int(found.sum(1).argmax())
     gain = _gain(found[best] - found[-1], tokens)
-    chosen = best if gain.nats > gain.stderr else len(slopes) - 1
+    chosen = best if gain.nats > 2 * gain.stderr else len(slopes) - 1
     return Calibration(
         slope=slopes[chosen],
         embedder=embedder,
@@ -164,10 +165,12 @@ def _searched(
         middle, end = start + _WINDOW // 2, start + _WINDOW
         query = "".join(passages[start:middle]).strip()
         target = tuple(tokenizer.encode("".join(passages[middle:end])))
-        cosines = vectors @ embedder.embed([query])[0]
+        cosines = vectors @ embedder.embed([recent(query)])[0]
         cosines[start:end] = -math.inf
         rows: dict[Prefix, float] = {}
         for place in np.argsort(-cosines):
+            if cosines[place] == -math.inf:
+                break
             row = tokenizer.document_row(passages[place].strip(), raw=True)
             rows.setdefault(Prefix(tuple(row)), float(cosines[place]))
             if len(rows) == ROWS:

@@ -150,6 +150,16 @@ def prompt(passages: Sequence[Hit], first: int) -> str:
 # A text to continue: passages count by their cosine with it, later with what has been written, too.
 
 
+# An embedder truncates long texts at the end, where what is to be continued is.
+RECENT_CHARACTERS = 600
+RECENT_TOKENS = 96
+
+
+def recent(text: str) -> str:
+    """The end of a text, by which passages are near to it."""
+    return plain(text)[-RECENT_CHARACTERS:]
+
+
 def continuing(embedder: TextEmbedder, text: str, hits: Sequence[H], slope: float) -> list[H]:
     """Hits weighed as to how they continue a text, not how they answer it, nearest first.
 
@@ -157,7 +167,7 @@ def continuing(embedder: TextEmbedder, text: str, hits: Sequence[H], slope: floa
     with a passage counts more than one with the bare row.
     """
     unknown = [hit.text for hit in hits if hit.vector is None]
-    asked, *rest = embedder.embed([plain(text), *unknown])
+    asked, *rest = embedder.embed([recent(text), *unknown])
     embedded = iter(rest)
     weighed = []
     for hit in hits:
@@ -165,10 +175,6 @@ def continuing(embedder: TextEmbedder, text: str, hits: Sequence[H], slope: floa
         nats = slope * max(0.0, float(vector @ asked))
         weighed.append(replace(hit, relevance=nats, vector=vector))
     return sorted(weighed, key=lambda hit: -hit.relevance)
-
-
-# An embedder truncates long texts at the end, where the newest tokens are.
-RECENT_TOKENS = 96
 
 
 def rescoring(
@@ -188,10 +194,10 @@ def rescoring(
     if not every or all(row.vector is None for row in rows):
         return None
 
-    (asked,) = embedder.embed([plain(question)])
+    (asked,) = embedder.embed([recent(question)])
 
     def rescored(text: Sequence[int]) -> list[float]:
-        running = f"{plain(question)} {tokenizer.decode(text[-RECENT_TOKENS:])}"
+        running = f"{recent(question)} {tokenizer.decode(text[-RECENT_TOKENS:])}"
         vector = embedder.embed([running])[0]
         return [
             row.relevance

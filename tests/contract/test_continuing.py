@@ -47,6 +47,10 @@ def asked(services: Pair, mode: str, rtt_ms: int) -> list[Reply]:
 def test_every_mode_writes_the_same_text(calibrated: Pair) -> None:
     expected = asked(calibrated, "tokenwise", 0)
     assert {s["side"] for reply in expected for s in reply.sources} == {"private", "public"}
+    for side in ("private", "public"):  # with a slope of 0 they would be alike
+        for reply in expected:
+            weights = [source["weight"] for source in reply.sources if source["side"] == side]
+            assert len(set(weights)) == len(weights), side
     for mode, rtt_ms in (("coupled", 200), ("oneway", 0)):
         replies = asked(calibrated, mode, rtt_ms)
         assert [reply.text for reply in replies] == [reply.text for reply in expected]

@@ -106,8 +106,8 @@ _CELL = tuple(
     re.compile(asked + r"\s?\??", re.IGNORECASE)
     for asked in (
         "what(?: is|['’]s) the (?P<column>.{1,200}?) of (?P<row>.{1,200}?)",
-        'was steht bei (?P<row>.{1,200}) unter ["„“»]?(?P<column>.{1,200}?)["“”«]?',
-        '¿?qu[ée] pone en ["“«]?(?P<column>.{1,200}?)["”»]? de (?P<row>.{1,200}?)',
+        'was steht bei (?P<row>.{1,200}) unter ["„“»](?P<column>.{1,200}?)["“”«]',
+        '¿?qu[ée] pone en ["“«](?P<column>.{1,200}?)["”»] de (?P<row>.{1,200}?)',
     )
 )
 _ALIKE, _APART = 5, 3  # letters that two words begin with, at least, and end with, at most
@@ -191,11 +191,14 @@ class Reading:
             if not (found := form.fullmatch(self._asked.strip())):
                 continue
             name, row = found["column"].casefold(), found["row"].casefold()
-            columns = [n for n, each in enumerate(self._table.columns) if each.casefold() == name]
+            asked = [n for n, each in enumerate(self._table.columns) if each.casefold() == name]
             for column, cells in enumerate(zip(*self._table.rows, strict=True)):
-                if columns and (named := {each for each in cells if each.casefold() == row}):
+                # A number names a row in the first column alone.
+                if not asked or column == asked[0] or (column and column in self._table.numeric):
+                    continue
+                if named := {each for each in cells if each.casefold() == row}:
                     conditions = (Condition(column, "IN", tuple(sorted(named))),)
-                    return TableQuery(Operation.CELLS, tuple(columns[:1]), conditions)
+                    return TableQuery(Operation.CELLS, (asked[0],), conditions)
         return None
 
     def _equal(self) -> Iterator[Condition]:

@@ -144,11 +144,11 @@ export class AnswerView {
     }
   }
 
-  /** How fast the model wrote, unless it was a word or two, or the device's own phrase. @param {import("../core/types.js").Done} done */
+  /** How fast the model wrote, unless it was a word or two, went on with a text, or is the device's own phrase. @param {import("../core/types.js").Done} done */
   #learnPace({ usage, dragon }) {
     const words = this.message.text.split(/\s+/).filter(Boolean).length;
     const seconds = (dragon.ms_per_token * usage.completion_tokens) / 1000;
-    if (words >= PACED && seconds > 0 && !this.message.phrases?.length) learnPace(dragon.asked.model, words / seconds);
+    if (words >= PACED && seconds > 0 && this.message.ledgers?.length === 1 && !this.message.phrases?.length) learnPace(dragon.asked.model, words / seconds);
   }
 
   /** It is written on: the end of its text is open again. @param {Message} message */

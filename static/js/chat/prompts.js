@@ -2,6 +2,7 @@
 
 import { place, pressable, tool } from "../core/controls.js";
 import { byId, el, icon } from "../core/dom.js";
+import { keep, kept } from "../core/kept.js";
 import { t } from "../core/strings.js";
 
 const OWN = "dragon.prompts";
@@ -35,7 +36,7 @@ export class Prompts {
     const wanted = this.#wanted;
     if (wanted === null) return this.#list.togglePopover(false);
     const fits = (/** @type {string} */ text) => text.toLocaleLowerCase().includes(wanted.toLocaleLowerCase());
-    const own = kept();
+    const own = written();
     const rows = [
       ...own.filter(fits).map((text) => el("div", { class: "prompt" }, this.#item(text), this.#remover(text))),
       ...t("prompts.first").split("\n").filter(fits).map((text) => this.#item(text)),
@@ -53,17 +54,17 @@ export class Prompts {
 
   /** @param {string} text */
   #keeper(text) {
-    const keep = () => {
-      localStorage.setItem(OWN, JSON.stringify([text, ...kept()]));
+    const add = () => {
+      keep(OWN, [text, ...written()]);
       this.#choose(text);
     };
-    return pressable({ class: "menu-item", "data-testid": "keep-prompt" }, keep, icon("icon-plus"), t("prompts.keep", { text }));
+    return pressable({ class: "menu-item", "data-testid": "keep-prompt" }, add, icon("icon-plus"), t("prompts.keep", { text }));
   }
 
   /** @param {string} text */
   #remover(text) {
     return tool("icon-trash", t("prompts.remove", { text }), "remove-prompt", () => {
-      localStorage.setItem(OWN, JSON.stringify(kept().filter((other) => other !== text)));
+      keep(OWN, written().filter((other) => other !== text));
       this.input.focus();
       this.#draw();
     });
@@ -100,10 +101,4 @@ export class Prompts {
 }
 
 /** @returns {string[]} */
-function kept() {
-  try {
-    return JSON.parse(localStorage.getItem(OWN) ?? "[]");
-  } catch {
-    return [];
-  }
-}
+const written = () => kept(OWN, []);

@@ -1,6 +1,7 @@
 /** What an answer waits for before its first word: which step that is, for how long, and how long it usually takes here. */
 
 import { el } from "../core/dom.js";
+import { keep, kept } from "../core/kept.js";
 import { t } from "../core/strings.js";
 
 /** @typedef {"sending" | "searching" | "reading" | "writing"} Step */
@@ -50,7 +51,7 @@ export class Waiting {
     const times = usual();
     const ms = performance.now() - this.#begun;
     times[this.#step] = ms * LATEST + (times[this.#step] ?? ms) * (1 - LATEST);
-    localStorage.setItem(USUAL, JSON.stringify(times));
+    keep(USUAL, times);
   }
 
   #tick() {
@@ -63,10 +64,4 @@ export class Waiting {
 }
 
 /** Milliseconds of each step that was seen before. @returns {{[step in Step]?: number}} */
-function usual() {
-  try {
-    return JSON.parse(localStorage.getItem(USUAL) ?? "{}");
-  } catch {
-    return {};
-  }
-}
+const usual = () => kept(USUAL, {});

@@ -1,5 +1,6 @@
 /** How fast models write here, in words a second: as this browser has seen it, and nothing of those it has not seen. */
 
+import { keep, kept } from "./kept.js";
 import { number, t } from "./strings.js";
 
 const SEEN = "dragon.paces";
@@ -10,7 +11,7 @@ const LATEST = 0.3;
 export function learnPace(model, words) {
   const paces = seen();
   paces[model] = words * LATEST + (paces[model] ?? words) * (1 - LATEST);
-  localStorage.setItem(SEEN, JSON.stringify(paces));
+  keep(SEEN, paces);
 }
 
 /** In words; empty of a model that was not seen writing. @param {string} model */
@@ -20,10 +21,4 @@ export function paceOf(model) {
 }
 
 /** @returns {Record<string, number>} */
-function seen() {
-  try {
-    return JSON.parse(localStorage.getItem(SEEN) ?? "{}");
-  } catch {
-    return {};
-  }
-}
+const seen = () => kept(SEEN, {});

@@ -3,6 +3,7 @@
 import { signOut } from "./api.js";
 import { pressable } from "./controls.js";
 import { byId, el, icon } from "./dom.js";
+import { keep, kept } from "./kept.js";
 import { Models } from "./models.js";
 import { localized, number, t } from "./strings.js";
 
@@ -19,7 +20,7 @@ const CLOUD = ["when_needed", "always", "never"];
 const MODES = ["oneway", "coupled", "local"];
 
 export class Settings {
-  values = { ...DEFAULTS, ...stored() };
+  values = { ...DEFAULTS, ...kept(KEY, {}) };
   #dialog = /** @type {HTMLDialogElement} */ (byId("settings"));
   #form = /** @type {HTMLFormElement} */ (byId("settings-form"));
   models;
@@ -95,7 +96,7 @@ export class Settings {
   /** @param {Partial<typeof DEFAULTS>} change */
   set(change) {
     this.values = { ...this.values, ...change };
-    localStorage.setItem(KEY, JSON.stringify(this.values));
+    keep(KEY, this.values);
     document.documentElement.dataset.theme = this.values.theme;
     this.onChange();
   }
@@ -172,13 +173,6 @@ async function leave() {
   location.reload();
 }
 
-function stored() {
-  try {
-    return JSON.parse(localStorage.getItem(KEY) ?? "{}");
-  } catch {
-    return {};
-  }
-}
 
 /** @param {string} name @param {Record<string, any>} attributes @param {string} value */
 function field(name, attributes, value) {

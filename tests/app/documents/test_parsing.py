@@ -561,5 +561,14 @@ async def test_one_worker_reads_file_after_file_whatever_becomes_of_each(
     assert out.read_bytes() == b"Two."
     await worker._process.wait()  # it does not stay when nothing comes
     assert parsing._idle == []
+    started: list[parsing_module._Worker] = []
+    start = parsing_module._Worker.start
+
+    async def noted() -> parsing_module._Worker:
+        started.append(await start())
+        return started[-1]
+
+    monkeypatch.setattr(parsing_module._Worker, "start", noted)
     await parsing.parse(source, "a.txt", out)
     await parsing.close()
+    assert [each._process.returncode is None for each in started] == [False]

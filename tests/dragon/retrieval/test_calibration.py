@@ -106,6 +106,12 @@ def test_texts_are_cut_searched_and_scored(path: Path, tokenizer: Tokenizer) -> 
     assert model.cache.free == model.cache.slots
 
 
+def test_a_text_may_repeat_itself(path: Path, tokenizer: Tokenizer) -> None:
+    model = LanguageModel.load(path, tiny.VOCABULARY)
+    found = calibrate(["keeper lamp. " * 1050, text(256)], tokenizer, model, Letters())
+    assert found.windows == LEAST_WINDOWS + 1
+
+
 def test_short_texts_are_refused(path: Path, tokenizer: Tokenizer) -> None:
     model = LanguageModel.load(path, tiny.VOCABULARY)
     short = text(256 * LEAST_WINDOWS - 64)

@@ -226,3 +226,18 @@ def test_what_the_page_offers_to_ask_of_a_cell(language: str) -> None:
         assert found.text.endswith(f"{row}, Umsatz: {sales}")
     elsewhere = texts["suggest.cell"].format(row="Genf", column="umsatz")
     assert answer(elsewhere, table, "filialen.csv") is None
+
+
+@pytest.mark.parametrize(
+    ("language", "column"),
+    [("en", "Size"), ("de", "Preis unter Vertrag"), ("es", "Fecha de nacimiento")],
+)
+def test_a_column_may_have_the_words_of_the_wording(language: str, column: str) -> None:
+    texts = json.loads((ROOT / "static" / "text" / f"{language}.json").read_text("utf-8"))
+    (table,) = tables_in(f"Name: Luis; {column}: 1990; Code: 7\nName: Ana; {column}: 1985; Code: 9")
+    named = texts["suggest.cell"].format(row="Luis", column=column.lower())
+    found = answer(named, table, "people.csv")
+    assert found is not None
+    assert found.text.endswith(f"Luis, {column}: 1990")
+    by_code = texts["suggest.cell"].format(row="7", column=column.lower())
+    assert answer(by_code, table, "people.csv") is None
