@@ -42,12 +42,12 @@ from dragon.inference.teacher_forcing import Scorer, Window
 from dragon.inference.tokenizer import Tokenizer
 from dragon.inference.weighting import Rescoring
 from dragon.models import EMBEDDED_WRITER
-from dragon.retrieval.calibration import ROWS, calibrated, spread
+from dragon.retrieval.calibration import LEAST_WINDOWS, ROWS, calibrated, spread
 from dragon.retrieval.embedder import Embedder, TextEmbedder
 from dragon.retrieval.prompt_rows import rescoring
 
 PASSAGE_TOKENS = 64
-CALIBRATED_ON = 16  # windows at most
+CALIBRATED_ON = LEAST_WINDOWS  # at most: one takes most of a minute
 CENTRALISED = ("CRCG/device", "CRCG/cloud", "DRCG/Text", "DRCG/KV")
 Result = dict[str, Any]
 
