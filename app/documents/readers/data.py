@@ -28,7 +28,7 @@ def csv_rows(text: str, *, named: bool) -> list[list[str]] | None:
     `named`: the file name says that it is one; otherwise commas in prose must not count as
     delimiters, which csv.Sniffer would take them for.
     """
-    csv.field_size_limit(len(text) + 1)
+    csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))
     if said := _SAID.match(text):  # by Excel, which has it as the first line
         return list(_read(text[said.end() :], said[1]))
     for delimiter in sorted(_DELIMITERS, key=lambda each: -text[:10_000].count(each)):
