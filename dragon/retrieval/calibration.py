@@ -32,8 +32,8 @@ SLOPES = (0.0, *(2.0 ** (n / 8) for n in range(-8, 48)))
 ROWS = 4
 """Passages of a window: two a side."""
 
-WINDOWS = 32
-"""The most windows: more would take minutes, and change the slope less than another text would."""
+WINDOWS = 16
+"""The most windows: each takes seconds, and more change the slope less than another text would."""
 
 LEAST_WINDOWS = 8
 """The fewest from which a standard error says anything."""
