@@ -47,7 +47,6 @@ from dragon.retrieval.embedder import Embedder, TextEmbedder
 from dragon.retrieval.prompt_rows import rescoring
 
 PASSAGE_TOKENS = 64
-CALIBRATED_ON = LEAST_WINDOWS  # at most: one takes most of a minute
 CENTRALISED = ("CRCG/device", "CRCG/cloud", "DRCG/Text", "DRCG/KV")
 Result = dict[str, Any]
 
@@ -168,7 +167,7 @@ def run(options: argparse.Namespace) -> list[Result]:
     )
     measured = spread(windows, options.windows)
     others = [each for each in windows if each not in measured]
-    others = spread(others, min(CALIBRATED_ON, len(measured)))
+    others = spread(others, min(LEAST_WINDOWS, len(measured)))
     if not others:
         raise ValueError("no windows are left to calibrate on: give fewer `--windows`")
     systems = Systems(Scorer(model), tokenizer, options.documents)
@@ -248,7 +247,7 @@ NOTES = f"""`documents` are those of each side. `gain` is (PPL_none - PPL_DRAGON
 of the best centralised system); none where no centralised system beats no retrieval. `below_best`
 is the latter's perplexity less the system's own, with the standard error of pairs of windows.
 The `slope` of `DRAGON`, nats a unit of cosine, was calibrated on as many other windows, at most
-{CALIBRATED_ON}, with two documents a side. `DRAGON/8` is with 8, `DRAGON/0` with all rows alike."""
+{LEAST_WINDOWS}, with two documents a side. `DRAGON/8` is with 8, `DRAGON/0` with all rows alike."""
 
 
 def main() -> None:
