@@ -159,7 +159,7 @@ def _read(content: bytes, name: str, out: str) -> Iterator[dict[str, Any]]:
 
 def _draw(pdf: bytes, page: int, passage: str) -> Iterator[dict[str, Any]]:
     from app.documents.cell import confine
-    from app.documents.page_picture import drawn
+    from app.documents.readers.pdf import drawn
 
     confine()
     png, mark = drawn(pdf, page, passage)

@@ -1,7 +1,4 @@
-"""Deleting documents from the page, with their words in conversations or without, and viewing one.
-
-Covers `app.documents.page_picture`.
-"""
+"""Deleting documents from the page, with or without their words in chats, and viewing one."""
 
 from __future__ import annotations
 
