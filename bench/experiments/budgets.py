@@ -32,10 +32,9 @@ from bench.lib.wikitext import Corpus, Passage
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder, Decoding, step
 from dragon.inference.rows import Row
-from dragon.inference.teacher_forcing import Window
 from dragon.inference.tokenizer import Tokenizer
 from dragon.protocol.messages import Work
-from dragon.retrieval.calibration import spread
+from dragon.retrieval.calibration import Window, spread
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.relevance import relevance
 from dragon.sampling.mixture import Side

@@ -38,11 +38,10 @@ from bench.lib.teacher_forcing import Case, Outcome, Systems
 from bench.lib.wikitext import Corpus
 from dragon.inference.choice import ModelChoice
 from dragon.inference.rows import Row
-from dragon.inference.teacher_forcing import Scorer, Window
 from dragon.inference.tokenizer import Tokenizer
 from dragon.inference.weighting import Rescoring
 from dragon.models import EMBEDDED_WRITER
-from dragon.retrieval.calibration import LEAST_WINDOWS, ROWS, calibrated, spread
+from dragon.retrieval.calibration import LEAST_WINDOWS, ROWS, Scorer, Window, calibrated, spread
 from dragon.retrieval.embedder import Embedder, TextEmbedder
 from dragon.retrieval.prompt_rows import rescoring
 

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 import torch
 
-from dragon.inference.teacher_forcing import Prefix, Scorer, Window
 from dragon.inference.tokenizer import Tokenizer
-from dragon.retrieval.calibration import Rows
+from dragon.retrieval.calibration import Prefix, Rows, Scorer, Window
 
 CONTEXT_TOKENS = 256
 """The most tokens of concatenated passages (DRAGON, arXiv 2504.11197, section 7.3)."""

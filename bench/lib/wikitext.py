@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from dragon.inference.teacher_forcing import Window
 from dragon.inference.tokenizer import Tokenizer
+from dragon.retrieval.calibration import Window
 from dragon.retrieval.embedder import TextEmbedder
 from training.texts import detokenized
 

@@ -1,9 +1,9 @@
 """How many nats a unit of cosine is worth to a model that continues a text, on held-out text.
 
-Such a text has a row a passage, of slope x cosine nats (DRAGON, arXiv 2504.11197, section 4). With
-a slope too high one passage has all the weight, whether or not it helps; with 0 all count alike.
-Which one predicts text best depends on how well the model reads and on what the embedder's cosines
-mean, so it is found for each model, on text that its owner gives.
+Each passage is a row with a weight of slope x cosine nats (DRAGON, arXiv 2504.11197, section 4). If
+the slope is too high, one passage has all the weight, whether or not it helps; at 0 all count
+alike. The best slope depends on how well the model reads and on what the embedder's cosines mean,
+so it is calibrated for each model, on text that its owner provides.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ import torch
 from dragon.errors import ConfigurationError
 from dragon.inference.backends.backend import Backend
 from dragon.inference.profile import Calibration, Gain, Profile
-from dragon.inference.teacher_forcing import Prefix, Scorer, Window
 from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.prompt_rows import recent
 from dragon.retrieval.relevance import SLOPE
 
 SLOPES = (0.0, *(2.0 ** (n / 8) for n in range(-8, 48)))
-"""The slopes that are tried, up to 59: closer ones predict alike."""
+"""The slopes to try, up to 59; closer ones would predict alike."""
 
 ROWS = 4
 """Passages of a window: two a side."""
 
 WINDOWS = 16
-"""The most windows: each takes seconds, and more change the slope less than another text would."""
+"""The most windows: each takes seconds, and another text would change the slope more."""
 
 LEAST_WINDOWS = 8
-"""The fewest from which a standard error says anything."""
+"""The fewest windows for a meaningful standard error."""
 
 PASSAGE_WORDS = 64
 _PASSAGE = re.compile(rf"(?:\s*\S+){{1,{PASSAGE_WORDS}}}")
 _WINDOW = 4  # passages; the first half is the query
+_LOGITS = 1 << 25  # numbers in the output of one forward
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Rows:
-    """A window's rows: their log probabilities of its tokens, and passages' cosines with the query.
+    """A window's rows: log probabilities of its tokens, and the passages' cosines with its query.
 
     float64 [rows, tokens], nats, and float64 [rows].
     """
@@ -57,7 +57,7 @@ class Rows:
 
 
 def log_likelihoods(windows: Sequence[Rows], slopes: Sequence[float]) -> torch.Tensor:
-    """Of each window's tokens under the mixture of its rows, nats: float64 [slopes, windows]."""
+    """Nats of each window under the mixture of its rows: float64 [slopes, windows]."""
     steep = torch.tensor(slopes, dtype=torch.float64)[:, None]
     mixed = [
         (torch.log_softmax(steep * rows.cosines, 1)[..., None] + rows.log_p).logsumexp(1).sum(1)
@@ -67,7 +67,7 @@ def log_likelihoods(windows: Sequence[Rows], slopes: Sequence[float]) -> torch.T
 
 
 def calibrated(windows: Sequence[Rows], embedder: str) -> Calibration:
-    """The slope under which the windows are likeliest, and what it gains, for this embedder.
+    """The slope that makes the windows likeliest, and what it gains with this embedder.
 
     The default one is kept unless another gains more than two standard errors.
     """
@@ -88,7 +88,7 @@ def calibrated(windows: Sequence[Rows], embedder: str) -> Calibration:
 
 
 def _gain(nats: torch.Tensor, tokens: torch.Tensor) -> Gain:
-    """Nats a token, from what is gained in each window, with the standard error of a ratio."""
+    """The gain per token, from each window's, with the standard error of a ratio."""
     count, mean = len(nats), float(nats.sum() / tokens.sum())
     spread = float(((nats - mean * tokens) ** 2).sum()) * count / max(1, count - 1)
     return Gain(nats=mean, stderr=math.sqrt(spread) / float(tokens.sum()))
@@ -130,7 +130,7 @@ def calibrate(
 
 
 def spread(windows: Sequence[T], count: int) -> list[T]:
-    """At most `count` of them, evenly spread, the first and the last among them."""
+    """At most `count` windows, evenly spread from the first to the last."""
     places = np.linspace(0, len(windows) - 1, min(count, len(windows)))
     return [windows[int(place)] for place in places]
 
@@ -141,7 +141,7 @@ def _cut(texts: Sequence[str]) -> list[list[str]]:
 
 
 def _windows(texts: Sequence[str]) -> list[int]:
-    """Where windows begin, by the number of a passage: evenly spread over all that fit."""
+    """The numbers of the passages where windows begin, evenly spread over all that fit."""
     starts, first = list[int](), 0
     for passages in _cut(texts):
         starts += range(first, first + len(passages) - _WINDOW + 1, _WINDOW)
@@ -155,9 +155,9 @@ def _windows(texts: Sequence[str]) -> list[int]:
 def _searched(
     starts: Sequence[int], texts: Sequence[str], tokenizer: Tokenizer, embedder: TextEmbedder
 ) -> Iterator[tuple[Window, dict[Prefix, float]]]:
-    """Each window, and the rows of the passages nearest to its query, with their cosines.
+    """Each window, and the rows of the passages nearest to its query, with cosines.
 
-    No passage of the window itself is among them.
+    The window's own passages are left out.
     """
     passages = [passage for own in _cut(texts) for passage in own]
     vectors = embedder.embed(passages)
@@ -179,6 +179,72 @@ def _searched(
 
 
 def slope_of(profile: Profile | None, embedder: str) -> float:
-    """The slope in a profile if it was calibrated with this embedder, else the default."""
+    """The profile's slope if it was calibrated with this embedder, else the default."""
     found = profile.calibration if profile is not None else None
     return found.slope if found is not None and found.embedder == embedder else SLOPE
+
+
+# Teacher forcing: how likely a model finds a given text behind different prefixes.
+
+
+@dataclass(frozen=True)
+class Window:
+    """Tokens of a text: a query, the target behind it, and which of the target's are scored."""
+
+    query: tuple[int, ...]
+    target: tuple[int, ...]
+    scored: tuple[bool, ...]
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """The tokens before the window in one row; the KV of the first `rounded` is as when sent."""
+
+    tokens: tuple[int, ...] = ()
+    rounded: int = 0
+
+
+class Scorer:
+    """Scores a window's target tokens behind prefixes: log probabilities, in nats.
+
+    The model must be `full`, with room for a prefix and the window.
+    """
+
+    def __init__(self, model: Backend) -> None:
+        self._model = model
+
+    def score(self, prefixes: Sequence[Prefix], window: Window) -> dict[Prefix, torch.Tensor]:
+        """float64 [tokens] for each prefix."""
+        unique = list(dict.fromkeys(prefixes))
+        at_once = max(1, _LOGITS // (len(window.target) * self._model.vocab_size))
+        found: dict[Prefix, torch.Tensor] = {}
+        for start in range(0, len(unique), at_once):
+            block = unique[start : start + at_once]
+            found.update(zip(block, self._forward(block, window), strict=True))
+        return found
+
+    @torch.inference_mode()
+    def _forward(self, prefixes: Sequence[Prefix], window: Window) -> torch.Tensor:
+        longest = max(len(prefix.tokens) for prefix in prefixes)
+        positions = longest + len(window.query) + len(window.target)
+        slots = self._model.cache.acquire(len(prefixes), positions)
+        assert slots is not None
+        self._model.begin(slots, adapted=False)
+        for slot, prefix in zip(slots, prefixes, strict=True):
+            self._prefill(slot, prefix)
+        fed = torch.tensor([*window.query, *window.target[:-1]]).expand(len(prefixes), -1)
+        starts = [len(prefix.tokens) for prefix in prefixes]
+        logits = self._model.forward(slots, starts, fed, len(window.target))
+        self._model.cache.release(slots)
+        wanted = torch.tensor(window.target).expand(len(prefixes), -1)[..., None]
+        return (logits.gather(-1, wanted)[..., 0] - logits.logsumexp(-1)).double()
+
+    def _prefill(self, slot: int, prefix: Prefix) -> None:
+        end = prefix.rounded
+        if end:
+            assert self._model.kv is not None
+            self._model.feed([slot], [0], torch.tensor([prefix.tokens[:end]]))
+            sent = self._model.kv.read(slot, end).pack()
+            self._model.kv.write(slot, prefix.tokens[:end], sent)
+        if end < len(prefix.tokens):
+            self._model.forward([slot], [end], torch.tensor([prefix.tokens[end:]]), 1)

@@ -21,9 +21,9 @@ from bench.lib.teacher_forcing import (
 )
 from bench.lib.wikitext import Corpus
 from dragon.inference.backends.torch.model import LanguageModel
-from dragon.inference.teacher_forcing import Prefix, Scorer, Window
 from dragon.inference.tokenizer import Tokenizer
 from dragon.inference.weighting import Rescoring
+from dragon.retrieval.calibration import Prefix, Scorer, Window
 from harness.letters import Letters
 from tests import tiny
 

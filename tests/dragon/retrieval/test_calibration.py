@@ -1,12 +1,14 @@
-"""The slope that predicts a text best: found where it was planted, and by brute force."""
+"""The slope that predicts a text best, and scores of a text under prefixes."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import torch
+from transformers import AutoModelForCausalLM
 
 from dragon.errors import ConfigurationError
 from dragon.inference.backends.torch.model import LanguageModel
@@ -15,7 +17,10 @@ from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.calibration import (
     LEAST_WINDOWS,
     SLOPES,
+    Prefix,
     Rows,
+    Scorer,
+    Window,
     calibrate,
     calibrated,
     log_likelihoods,
@@ -25,6 +30,8 @@ from dragon.retrieval.calibration import (
 from dragon.retrieval.relevance import SLOPE
 from harness.letters import Letters
 from tests import tiny
+
+WINDOW = Window(tuple(range(40, 48)), tuple(range(60, 80)), (True,) * 20)
 
 
 def planted(slope: float, tokens: int = 400) -> list[Rows]:
@@ -89,12 +96,16 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny.save(tmp_path_factory.mktemp("model"), context=2048, layers=1)
 
 
+@pytest.fixture(scope="module")
+def model(path: Path) -> LanguageModel:
+    return LanguageModel.load(path, tiny.VOCABULARY)
+
+
 def text(words: int) -> str:
     return " ".join(f"keeper{n % 13} {'lamp' if n % 3 else 'oil'}" for n in range(words // 2))
 
 
-def test_texts_are_cut_searched_and_scored(path: Path, tokenizer: Tokenizer) -> None:
-    model = LanguageModel.load(path, tiny.VOCABULARY)
+def test_texts_are_cut_searched_and_scored(model: LanguageModel, tokenizer: Tokenizer) -> None:
     said = list[tuple[int, int]]()
     found = calibrate(
         [text(1100), text(1200)], tokenizer, model, Letters(),
@@ -106,14 +117,12 @@ def test_texts_are_cut_searched_and_scored(path: Path, tokenizer: Tokenizer) -> 
     assert model.cache.free == model.cache.slots
 
 
-def test_a_text_may_repeat_itself(path: Path, tokenizer: Tokenizer) -> None:
-    model = LanguageModel.load(path, tiny.VOCABULARY)
+def test_a_text_may_repeat_itself(model: LanguageModel, tokenizer: Tokenizer) -> None:
     found = calibrate(["keeper lamp. " * 1050, text(256)], tokenizer, model, Letters())
     assert found.windows == LEAST_WINDOWS + 1
 
 
-def test_short_texts_are_refused(path: Path, tokenizer: Tokenizer) -> None:
-    model = LanguageModel.load(path, tiny.VOCABULARY)
+def test_short_texts_are_refused(model: LanguageModel, tokenizer: Tokenizer) -> None:
     short = text(256 * LEAST_WINDOWS - 64)
     with pytest.raises(ConfigurationError, match="2,048 words"):
         calibrate([short], tokenizer, model, Letters())
@@ -136,3 +145,28 @@ def test_a_number_counts_with_its_embedder_alone() -> None:
     assert slope_of(profile, "another") == SLOPE
     assert slope_of(Profile(model="m", rows=2, decode=fit), "e") == SLOPE
     assert slope_of(None, "e") == SLOPE
+
+
+def slow(path: Path, tokens: Sequence[int]) -> torch.Tensor:
+    """Log probabilities of the window's targets after other tokens, without slots or batches."""
+    network = AutoModelForCausalLM.from_pretrained(str(path))
+    whole = [*tokens, *WINDOW.query, *WINDOW.target]
+    with torch.inference_mode():
+        log_p = torch.log_softmax(network(torch.tensor([whole])).logits[0].double(), -1)
+    first = len(whole) - len(WINDOW.target)
+    return torch.stack([log_p[i - 1, whole[i]] for i in range(first, len(whole))])
+
+
+def test_scores_equal_those_of_the_whole_sequence(path: Path, model: LanguageModel) -> None:
+    prefixes = [Prefix(), Prefix(tuple(range(5, 25))), Prefix((7,))]
+    scores = Scorer(model).score([*prefixes, prefixes[1]], WINDOW)
+    for prefix in prefixes:
+        torch.testing.assert_close(scores[prefix], slow(path, prefix.tokens), atol=1e-4, rtol=0)
+    assert model.cache.free == model.cache.slots
+
+
+def test_rounded_keys_and_values_change_little(model: LanguageModel) -> None:
+    exact, rounded = Prefix(tuple(range(5, 25))), Prefix(tuple(range(5, 25)), 12)
+    scores = Scorer(model).score([exact, rounded], WINDOW)
+    difference = (scores[exact] - scores[rounded]).abs().max()
+    assert 0 < difference < 0.5
