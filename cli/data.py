@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 def backup(path: Annotated[Path, typer.Argument(help="The file to write.")]) -> None:
     """Back up documents, chats and the ledger to one file; the device may be running."""
-    from app.storage import backup
+    from app.storage.data_dir import backup
 
-    contents = backup.backup(Settings.read().data_dir, path)
+    contents = backup(Settings.read().data_dir, path)
     size = path.stat().st_size / 1e6
     print(f"{_documents(contents.documents)} in {path}, {size:.1f} MB.")
 
@@ -35,9 +35,9 @@ def restore(
     replace: Annotated[bool, typer.Option(help="Replace the documents that are there.")] = False,
 ) -> None:
     """Restore a backup into the data directory; stop the device first."""
-    from app.storage import backup
+    from app.storage.data_dir import restore
 
-    contents = backup.restore(path, Settings.read().data_dir, replace=replace)
+    contents = restore(path, Settings.read().data_dir, replace=replace)
     print(f"{_documents(contents.documents)} of {contents.created} restored.")
 
 

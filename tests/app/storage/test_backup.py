@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from app.documents.store import DocumentStore
-from app.storage.backup import BackupError, backup, restore
+from app.storage.data_dir import BackupError, backup, restore
 from app.storage.tables import Status
 from harness.adding import add
 from harness.pdf import pdf
