@@ -14,9 +14,18 @@ from typing import Any
 import httpx2
 from pydantic import SecretStr
 
-from app.models import files
 from app.models.choice import following
-from app.models.model import Model, ModelKind, installed_memory
+from app.models.model import (
+    Model,
+    ModelKind,
+    cached,
+    directory,
+    gguf,
+    in_usual_folders,
+    installed_memory,
+    lm_studio,
+    ollama,
+)
 from app.paths import short
 from app.settings import Settings
 from dragon.errors import NotFoundError
@@ -112,10 +121,10 @@ def _keys(settings: Settings, given: Mapping[str, SecretStr]) -> Keys:
 
 def _everywhere(settings: Settings, keys: Keys) -> Iterator[Model]:
     home = Path.home()
-    yield from files.ollama(home, settings.data_dir)
-    yield from files.lm_studio(home)
-    yield from files.cached(settings.dtype)
-    yield from files.in_usual_folders(home, settings.data_dir)
+    yield from ollama(home, settings.data_dir)
+    yield from lm_studio(home)
+    yield from cached(settings.dtype)
+    yield from in_usual_folders(home, settings.data_dir)
     yield from running(keys)
 
 
@@ -137,9 +146,9 @@ def _elsewhere(setting: str, keys: Keys) -> Model:
         return Model(setting, ModelKind.SERVER, where, setting, key=keys(setting))
     path = Path(setting).expanduser()
     if path.suffix == ".gguf" and path.exists():
-        return files.gguf(path, short(path.parent))
+        return gguf(path, short(path.parent))
     if path.is_dir():
-        return replace(files.directory(path, "float32"), setting=str(path.resolve()))
+        return replace(directory(path, "float32"), setting=str(path.resolve()))
     return Model(
         setting,
         ModelKind.DIRECTORY,

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from app.models import files
 from app.models.catalogue import OFFERS, offer_named
 from app.models.download import DownloadError, Downloads, DownloadState, Standing, fetch
+from app.models.model import in_usual_folders
 from dragon.errors import NotFoundError
 from harness.faults.hub import Hub, serving
 
@@ -38,7 +38,7 @@ def test_it_comes_whole_and_is_found_under_its_name(hub: Hub, tmp_path: Path) ->
     assert told[0] == (0, len(hub.content))
     assert told[-1] == (len(hub.content), len(hub.content))
     assert [file.name for file in path.parent.iterdir()] == ["SmolLM3-3B.gguf"]
-    (model,) = files.in_usual_folders(tmp_path / "home", tmp_path)
+    (model,) = in_usual_folders(tmp_path / "home", tmp_path)
     assert (model.name, model.setting, model.refusal) == ("SmolLM3-3B", str(path), "")
 
 

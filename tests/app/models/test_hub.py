@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from transformers import BertConfig, Gemma2Config
 
-from app.models import files
-from app.models.model import Model
+from app.models.model import Model, cached
 from dragon.inference.backends.torch.model import LanguageModel
 from tests import tiny
 
@@ -31,7 +30,7 @@ def snapshot(cache: Path, name: str) -> Path:
 
 
 def only(dtype: str = "float32") -> Model:
-    (model,) = files.cached(dtype)
+    (model,) = cached(dtype)
     return model
 
 
@@ -65,7 +64,7 @@ def test_what_does_not_serve_says_why(cache: Path) -> None:
         config.save_pretrained(folder)
         for file in ("model.safetensors", *extra):
             (folder / file).write_bytes(b"")
-        return next(model.refusal for model in files.cached("float32") if model.name == name)
+        return next(model.refusal for model in cached("float32") if model.name == name)
 
     bert = refusal("someone/bert", BertConfig(architectures=["BertModel"]))
     assert "does not write text (BertModel)" in bert
@@ -84,4 +83,4 @@ def test_a_download_that_was_broken_off_says_so(cache: Path) -> None:
 
 def test_without_a_cache_there_is_nothing(cache: Path) -> None:
     cache.rmdir()
-    assert list(files.cached("float32")) == []
+    assert list(cached("float32")) == []
