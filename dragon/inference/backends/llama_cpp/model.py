@@ -29,8 +29,14 @@ from dragon.inference.backends.llama_cpp.context import (
     StateLayout,
 )
 from dragon.inference.backends.llama_cpp.gguf import GgufMetadata
-from dragon.inference.backends.llama_cpp.prefix_store import KeptTokens, PrefixStore
-from dragon.inference.backends.slots import BLOCK, MAX_CONTEXT, Slots, blocks_of
+from dragon.inference.backends.slots import (
+    BLOCK,
+    MAX_CONTEXT,
+    KeptTokens,
+    PrefixStore,
+    Slots,
+    blocks_of,
+)
 
 T = TypeVar("T")
 EXACT_BLOCK = 64
