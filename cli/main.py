@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from cli import api_keys, data, mcp_stdio, models, peer_commands, running_device, services
+from cli import data, keys, mcp_stdio, models, running_device, services
 from dragon.errors import DragonError
 
 program = typer.Typer(
@@ -29,10 +29,11 @@ for command in (
     models.profile,
 ):
     program.command()(command)
-program.add_typer(peer_commands.corpus_program, name="corpus")
-program.add_typer(api_keys.program, name="key")
+program.add_typer(services.corpus_program, name="corpus")
+program.add_typer(keys.program, name="key")
 program.add_typer(models.program, name="models")
-program.add_typer(peer_commands.peer_program, name="peer")
+program.add_typer(services.peer_program, name="peer")
+services.peer_program.add_typer(keys.peer_program, name="keys")
 ledger_program = typer.Typer(help="What left the device.", no_args_is_help=True)
 ledger_program.command("verify")(data.verify_ledger)
 program.add_typer(ledger_program, name="ledger")

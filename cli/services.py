@@ -1,20 +1,19 @@
-"""`dragon up`, `device` and `peer`: the services, together or alone.
-
-Also what other commands need of them: their settings, the corpus and links to sign in.
-"""
+"""`dragon up`, `device` and `peer`: the services, together or alone, and the peer's `corpus`."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import subprocess
 import threading
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from dotenv import dotenv_values
@@ -25,8 +24,11 @@ from app.settings import Settings
 from cli.supervisor import Gate, Services, address, own_command, require_free, stoppable, wait_ready
 from dragon.errors import ConfigurationError, DragonError
 from dragon.link.address import LINK_PATH
-from peer.corpus.versions import outdated
+from peer.corpus.versions import FLAT_UP_TO, Versions, outdated
 from peer.settings import PeerSettings
+
+if TYPE_CHECKING:
+    from peer.corpus.builder import Sharding
 
 _LAST_ANSWERS_S = 600.0
 _LOG_FIELDS = {"asctime": "time", "levelname": "level", "name": "logger", "exc_info": "traceback"}
@@ -49,12 +51,6 @@ def share_link() -> PeerSettings:
     _default("DRAGON_PEER_KEY", peer.peer_keys[0])
     _default("DRAGON_PEER_URL", f"ws://{address(peer.peer_host, peer.peer_port)}{LINK_PATH}")
     return peer
-
-
-def corpus(settings: Settings) -> Path:
-    """The corpus's directory: beside the device's data unless `DRAGON_PEER_CORPUS` is set."""
-    _default("DRAGON_PEER_CORPUS", str(settings.data_dir / "corpus"))
-    return PeerSettings.read().peer_corpus
 
 
 def sign_in_link(settings: Settings, key: str) -> str:
@@ -142,8 +138,20 @@ def device(gate: GateOption = None) -> None:
     serving.run()
 
 
-def peer(gate: GateOption = None, *, ray: bool = False) -> None:
-    """Start the cloud peer, in this process or as an application of Ray Serve."""
+peer_program = typer.Typer(help="Start the cloud peer.", invoke_without_command=True)
+
+
+@peer_program.callback()
+def peer(
+    context: typer.Context,
+    ray: Annotated[
+        bool, typer.Option("--ray", help="Run it on Ray Serve, in several processes.")
+    ] = False,
+    gate: GateOption = None,
+) -> None:
+    """Start the cloud peer."""
+    if context.invoked_subcommand is not None:
+        return
     settings = PeerSettings.read()
     if gate is None:
         require_free("DRAGON_PEER_PORT", settings.peer_host, settings.peer_port)
@@ -189,3 +197,108 @@ def log_to_stderr(style: Literal["text", "json"]) -> None:
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     for name in ("dragon", "app", "peer"):
         logging.getLogger(name).setLevel(logging.INFO)
+
+
+# The peer's corpus.
+
+
+corpus_program = typer.Typer(help="The peer's public corpus.", no_args_is_help=True)
+
+_Source = Annotated[Path, typer.Argument(help="JSONL, TSV or Parquet with id, title and text.")]
+_Out = Annotated[Path | None, typer.Option(help="Default: DRAGON_PEER_CORPUS.")]
+_Place = Annotated[Path | None, typer.Argument(help="Default: DRAGON_PEER_CORPUS.")]
+_Processes = Annotated[
+    int, typer.Option(min=1, help="How many embed; if several, on one core each.")
+]
+
+
+@corpus_program.command()
+def build(
+    source: _Source,
+    out: _Out = None,
+    processes: _Processes = 1,
+    shards: Annotated[
+        int, typer.Option(min=1, help="How many to distribute the documents over.")
+    ] = 1,
+    flat_up_to: Annotated[
+        int, typer.Option(min=10_000, help="The most passages a shard keeps in memory.")
+    ] = FLAT_UP_TO,
+) -> None:
+    """Chunk, embed and index a file of passages, and serve them; run again to resume."""
+    from peer.corpus.builder import Sharding
+
+    _build(source, out, processes, Sharding(shards, flat_up_to))
+
+
+@corpus_program.command()
+def append(source: _Source, out: _Out = None, processes: _Processes = 1) -> None:
+    """Serve a file of passages in addition to the existing ones; run again to resume."""
+    _build(source, out, processes, None)
+
+
+def _build(source: Path, out: Path | None, processes: int, sharding: Sharding | None) -> None:
+    settings = Settings.read()
+    from rich.progress import Progress
+
+    from dragon.retrieval.embedder import Embedder
+    from peer.corpus import builder
+    from peer.corpus.parts import Workers
+
+    place, embedder = out or _corpus(), Embedder.load(settings.embedder)
+    with Progress() as progress, ExitStack() as stack:
+        workers = None
+        if processes > 1:
+            workers = stack.enter_context(Workers(processes, settings.embedder, source))
+        made = builder.build(source, place, embedder, sharding, workers=workers, progress=progress)
+    print(f"{made.documents} documents, {made.passages} passages.")
+
+
+@corpus_program.command()
+def info(path: _Place = None) -> None:
+    """Print the contents of the served corpus, as JSON."""
+    versions = _versions(path)
+    served = versions.current
+    described = asdict(versions.manifest(served))
+    described["bytes"] = sum(file["bytes"] for file in described.pop("files").values())
+    print(json.dumps({**described, "version": served, "versions": versions.names}, indent=2))
+
+
+@corpus_program.command()
+def verify(path: _Place = None) -> None:
+    """Read every file of every version, and report whether each version is as it was built."""
+    from peer.corpus.store import Corpus
+
+    versions, damaged = _versions(path), False
+    served = versions.current
+    for name in versions.names:
+        mark = " (served)" if name == served else ""
+        try:
+            corpus = Corpus.open(versions.root, version=name)
+        except ConfigurationError as error:
+            damaged = True
+            print(f"{name}{mark}: {error.message}")
+        else:
+            print(f"{name}{mark}: {corpus.info().passages} passages, as they were built")
+            corpus.close()
+    if damaged:
+        raise typer.Exit(1)
+
+
+@corpus_program.command()
+def switch(version: str, path: _Place = None) -> None:
+    """Serve another version, after verifying it; a running peer follows."""
+    from peer.corpus.store import Corpus
+
+    versions = _versions(path)
+    Corpus.open(versions.root, version=version).close()
+    versions.serve(version)
+
+
+def _versions(path: Path | None) -> Versions:
+    return Versions(path or _corpus())
+
+
+def _corpus() -> Path:
+    """The corpus's directory: beside the device's data unless `DRAGON_PEER_CORPUS` is set."""
+    _default("DRAGON_PEER_CORPUS", str(Settings.read().data_dir / "corpus"))
+    return PeerSettings.read().peer_corpus

@@ -1,6 +1,6 @@
 """The program: what it prints, and that it leaves nothing running.
 
-Covers `cli.peer_commands`, `cli.services`, `cli.supervisor` and `peer.main`.
+Covers `cli.services`, `cli.supervisor` and `peer.main`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Named keys of a running peer: what each may have, and that a revoked one is out at once.
 
-Covers `cli.peer_commands`, `peer.main`, `peer.server` and `peer.context`.
+Covers `cli.keys`, `peer.main`, `peer.server` and `peer.context`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`dragon key`: the device's API key, and named keys, which may be limited."""
+"""`dragon key`: the device's API key and named ones; `peer keys`: those of a peer's devices."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from app.settings import Settings
 from cli.services import sign_in_link
 from dragon.errors import DragonError, InvalidRequestError
 from dragon.keys import KeyFile, require_name
+from peer.keys import USAGE, DeviceKey, KeyUsage, key_file
 
 program = typer.Typer(
     help="Print the API key, or manage named keys; changes apply at once.",
@@ -143,3 +144,62 @@ def _left_by(name: str, data_dir: Path) -> str:
     from app.erasing import left_by
 
     return left_by(name, data_dir)
+
+
+# The keys of the devices that connect to a peer.
+
+
+peer_program = typer.Typer(
+    help="Manage the devices' keys; changes apply at once.", no_args_is_help=True
+)
+
+_Device = Annotated[str, typer.Argument(help="Whose key it is, such as a household or a device.")]
+
+
+@peer_program.command("add")
+def add_device(
+    name: _Device,
+    tokens_a_day: Annotated[
+        int | None, typer.Option(min=1, help="Of questions and answers; default: unlimited.")
+    ] = None,
+    answers: Annotated[
+        int | None, typer.Option(min=1, help="At once; default: half of DRAGON_PEER_MAX_SESSIONS.")
+    ] = None,
+    share: Annotated[
+        float, typer.Option(min=0.01, max=100, help="Weight of its engine time; others have 1.")
+    ] = 1.0,
+) -> None:
+    """Create a key and print it once; only its digest is kept."""
+    key = _device_keys().add(name, tokens_a_day=tokens_a_day, answers=answers, share=share)
+    print(key)
+    print("Set it as DRAGON_PEER_KEY on its devices; it is not shown again.", file=sys.stderr)
+
+
+@peer_program.command("list")
+def list_devices() -> None:
+    """Print the keys' names, their limits, and the tokens they have used today."""
+    from rich.console import Console
+    from rich.table import Table
+
+    usage = KeyUsage(Settings.read().data_dir / USAGE)
+    table = Table("name", "share", "answers at once", "tokens a day", "today")
+    for key in _device_keys().read():
+        table.add_row(
+            key.name,
+            f"{key.share:g}",
+            str(key.answers or "-"),
+            str(key.tokens_a_day or "-"),
+            str(usage.of(key.name)),
+        )
+    Console().print(table)
+
+
+@peer_program.command("revoke")
+def revoke_device(name: _Device) -> None:
+    """Revoke a key; its devices are disconnected within a second."""
+    _device_keys().revoke(name)
+    print(f"{name} is revoked.")
+
+
+def _device_keys() -> KeyFile[DeviceKey]:
+    return key_file(Settings.read().data_dir)
