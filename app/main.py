@@ -6,15 +6,19 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Literal
 
 import torch
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
+from fastapi.responses import PlainTextResponse, Response
+from prometheus_client import CONTENT_TYPE_LATEST
+from pydantic import BaseModel
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Route
 
-from app.api import errors, health
+from app.api import errors
 from app.api.anthropic import messages
 from app.api.mcp.endpoint import McpEndpoint
 from app.api.ollama import routes as ollama
@@ -33,7 +37,7 @@ from app.api.page import conversations, documents, ledger, model_choice, pages, 
 from app.api.responses import routes as responses
 from app.api_keys import api_keys
 from app.auth import Authenticator, api_key
-from app.container import AppState, Succession
+from app.container import AppState, State, Succession
 from app.conversations.background_run import BackgroundRuns
 from app.conversations.store import ConversationStore
 from app.documents.store import DocumentStore
@@ -50,6 +54,7 @@ from app.ledger.writer import Ledger
 from app.metrics import Metrics
 from app.middleware import AccessControl, BodyLimit, LenientHttp, RequestContext
 from app.peer_link.client import Link
+from app.peer_link.status import PeerStatus
 from app.reranking import RerankingService
 from app.settings import Settings
 from app.storage.data_dir import note_database, owned, require_database
@@ -81,12 +86,12 @@ _ROUTERS = (
     ollama,
     conversations,
     documents,
-    health,
     ledger,
     model_choice,
     pages,
     socket,
 )
+_HEALTH = APIRouter(tags=["health"])
 
 
 def create_app(
@@ -128,8 +133,8 @@ def create_app(
         app.state.dragon = state
     errors.install(app)
     openapi.install(app)
-    for module in _ROUTERS:
-        app.include_router(module.router)
+    for router in (*(module.router for module in _ROUTERS), _HEALTH):
+        app.include_router(router)
     app.router.routes.append(Route("/mcp", mcp))
     app.mount("/static", GZipMiddleware(pages.PageFiles(directory=pages.STATIC)))
     return app
@@ -279,3 +284,38 @@ async def open_state(
             background_runs=runs,
             succession=succession,
         )
+
+
+# What supervisors ask, hence without a key.
+
+
+class Readiness(BaseModel):
+    """Whether answers can be written, and with whom."""
+
+    status: Literal["ready", "starting"]
+    model: str
+    peer: PeerStatus
+
+
+@_HEALTH.get("/health")
+async def health() -> dict[str, str]:
+    """The process is alive."""
+    return {"status": "ok"}
+
+
+@_HEALTH.get("/ready", responses={503: {"model": Readiness}})
+async def ready(state: State, response: Response) -> Readiness:
+    """200 once the model is loaded, else 503. The device is ready even without its peer."""
+    generation = state.generation
+    response.status_code = 200 if generation.ready else 503
+    return Readiness(
+        status="ready" if generation.ready else "starting",
+        model=generation.model_name,
+        peer=generation.peer_state,
+    )
+
+
+@_HEALTH.get("/metrics", response_class=PlainTextResponse)
+async def metrics(state: State) -> Response:
+    """Prometheus' text format."""
+    return Response(state.metrics.render(), media_type=CONTENT_TYPE_LATEST)

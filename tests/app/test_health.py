@@ -1,6 +1,6 @@
 """Health, readiness and metrics.
 
-Covers `app.metrics` and `app.peer_link.status`.
+Covers `app.main`, `app.metrics` and `app.peer_link.status`.
 """
 
 from __future__ import annotations
