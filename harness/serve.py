@@ -33,7 +33,7 @@ from harness.reference import Passage
 from harness.throttle import slow_down
 from peer.corpus.store import Corpus
 from peer.main import create_app as create_peer
-from peer.retrieval import Retriever
+from peer.serving import Retriever
 from peer.settings import PeerSettings
 
 OWN = "own"  # the document of all of the device's passages

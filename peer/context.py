@@ -21,10 +21,10 @@ from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
 from dragon.localizable import localizable
 from peer.keys import DeviceKey, KeyUsage, seconds_to_midnight
-from peer.retrieval import Retriever
 
 if TYPE_CHECKING:
     from peer.server import DeviceConnection
+    from peer.serving import Retriever
 
 _LASTING_S = 5.0
 """How long an answer is assumed to last before one has ended."""

@@ -32,8 +32,8 @@ from peer.context import PeerMetrics, Shared
 from peer.corpus.store import Corpus
 from peer.corpus.versions import Versions
 from peer.keys import USAGE, DeviceKey, KeyRing, KeyUsage, key_file
-from peer.retrieval import Retriever
 from peer.server import serve
+from peer.serving import Retriever
 from peer.settings import PeerSettings
 
 log = logging.getLogger(__name__)

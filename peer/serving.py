@@ -1,38 +1,220 @@
-"""What the peer does for a stream: its run of an answer, a fetch of documents, or a scoring.
+"""What the peer does for a stream: it finds passages, and then writes, sends or scores.
 
-Each has `messages`, the messages to send in order, which raises `DragonError` if the device must
-continue without them and frees what it holds when closed; and `tokens`, how many tokens of
-questions and answers it has read and written so far.
+Each kind of stream has `messages`, the messages to send in order, which raises `DragonError` if the
+device must continue without them and frees what it holds when closed; and `tokens`, how many tokens
+of questions and answers it has read and written so far.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
 from dragon.errors import DragonError, InvalidRequestError
-from dragon.inference import scoring
+from dragon.inference import scoring, weighting
 from dragon.inference.adjustment import Adjustment
 from dragon.inference.backends.backend import WHOLE_ANSWERS, require_full
 from dragon.inference.decoder import Decoder, Decoding
 from dragon.inference.distribution import full_of
+from dragon.inference.engine import Engine
 from dragon.inference.estimates import Pace
-from dragon.inference.rows import Row
+from dragon.inference.rows import Row, room_for_document
 from dragon.inference.run import Run
 from dragon.inference.scoring import CREDIT, CloudScore
+from dragon.inference.tokenizer import Tokenizer
 from dragon.link import bodies, control
 from dragon.link.registry import Message
 from dragon.protocol.messages import Correction, Draft, Limits, SessionMessage
 from dragon.protocol.rules.registry import Start, session_of
 from dragon.protocol.state import Settled
-from dragon.retrieval.prompt_rows import document_rows
+from dragon.retrieval.embedder import Embedder
+from dragon.retrieval.find import SENTENCES, LineReader, around, heading, ranked, to_read
+from dragon.retrieval.judge import TextJudge
+from dragon.retrieval.lexical import corrected
+from dragon.retrieval.prompt_rows import (
+    Answers,
+    context_row,
+    continuing,
+    document_rows,
+    first_number,
+    rescoring,
+)
+from dragon.retrieval.query_parsing import Query
+from dragon.retrieval.relevance import PUBLIC_LEAST, Hit
 from dragon.sampling.role import Role
 from peer.context import Shared
-from peer.retrieval import Found
+from peer.corpus.store import Corpus
+
+T = TypeVar("T")
 
 _PATIENCE_S = 60.0  # with a device that takes no scores
+
+ABOUT = 0.45
+"""The least cosine of a public passage that answers a question.
+
+In a corpus about everything, something always shares a word with a question meant for the user's
+own documents. bench/LOG.md has what that costs and saves.
+"""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The cloud's rows, and the passages in them; none in the bare row.
+
+    `unsearched` is how many parts of the corpus were not searched.
+    """
+
+    rows: Sequence[Row]
+    hits: Sequence[Hit]
+    rescoring: weighting.Rescoring | None
+    unsearched: int = 0
+
+    def documents(self, weights: Sequence[float]) -> tuple[control.PublicDocument, ...]:
+        """The passages in the form sent to the device; `weights` are those of the rows."""
+        shares = weighting.shared(weights, len(self.hits))
+        return tuple(map(_document, self.hits, shares))
+
+
+def _document(hit: Hit, weight: float = 0.0) -> control.PublicDocument:
+    return control.PublicDocument(
+        id=hit.document, title=hit.title, text=hit.text, score=hit.score, weight=weight
+    )
+
+
+@dataclass
+class Retriever:
+    """Embeds a question, looks it up in the corpus and judges what it finds.
+
+    All of that happens on the engine's thread, which owns the models; only a corpus that is `far`
+    is searched in another thread, while the engine continues. `answers` says what rows consist of:
+    sentences that answer, or passages around them.
+    """
+
+    engine: Engine
+    embedder: Embedder
+    judge: TextJudge
+    corpus: Corpus
+    tokenizer: Tokenizer
+    answers: Answers
+
+    async def find(self, asked: control.Asking, prompt: int, max_tokens: int) -> Found:
+        """Passages as rows, only those that leave room for prompt and answer."""
+        with self.corpus.counted() as without:
+            found = await self._rows(asked, prompt, max_tokens)
+        return replace(found, unsearched=len(without))
+
+    async def _rows(self, asked: control.Asking, prompt: int, max_tokens: int) -> Found:
+        room = room_for_document(self.engine.model.context, prompt, max_tokens)
+        if self.answers.on(raw=asked.raw) is Answers.WORDS and asked.top_k:
+            passages = await self._found(self._passages, asked.query, asked.top_k)
+            first = first_number(Role.CLOUD, asked.top_k)
+            row, kept = context_row(self.tokenizer, passages, room, first, asked.begins)
+            return Found([row], kept, None)
+        hits = await self.search(asked.query, asked.top_k, judged=asked.judged)
+        if self.answers.on(raw=asked.raw) is Answers.LINES:
+            hits = hits[:1]
+        if hits and self.answers.continues(raw=asked.raw):
+            hits = await self._urgent(
+                lambda: continuing(self.embedder, asked.query, hits, asked.slope)
+            )
+        rows, kept = document_rows(
+            self.tokenizer,
+            hits,
+            room,
+            raw=asked.raw,
+            quotes=self.answers.quotes,
+            begins=asked.begins,
+        )
+        every, slope = asked.rescore_every, asked.slope
+        again = rescoring(self.embedder, self.tokenizer, asked.query, rows, every, slope)
+        return Found(rows, kept, again)
+
+    async def search(self, query: str, top_k: int, *, judged: bool = True) -> list[Hit]:
+        """The passages nearest to a question, at most as many as there are slots.
+
+        If `judged`, only those that answer it, else those that may continue a text.
+        """
+        return await self._found(partial(self._search, judged=judged), query, top_k)
+
+    async def switch(self, corpus: Corpus) -> None:
+        """Search another version of the corpus from now on, and close the previous one.
+
+        Runs on the engine's thread, so between two searches of a corpus that is not `far`. One that
+        is far ends its searches itself. Answers in progress keep their passages.
+        """
+
+        def switched() -> Corpus:
+            before, self.corpus = self.corpus, corpus
+            return before
+
+        before = await self._urgent(switched)
+        before.close()
+
+    async def _found(
+        self, search: Callable[[Corpus, str, int], list[Hit]], query: str, top_k: int
+    ) -> list[Hit]:
+        if not top_k or not query:
+            return []
+        # In two steps: the dictionary that it may read would block the engine's thread.
+        near = await self._looked_up(lambda corpus: corpus.spelled(query))
+        if near:
+            query = await asyncio.to_thread(corrected, query, near)
+        return await self._looked_up(lambda corpus: search(corpus, query, top_k))
+
+    async def _looked_up(self, job: Callable[[Corpus], T]) -> T:
+        """Look up in one version of the corpus, though another may take its place meanwhile."""
+        if self.corpus.far:
+            return await asyncio.to_thread(job, self.corpus)
+        return await self._urgent(lambda: job(self.corpus))
+
+    async def _urgent(self, job: Callable[[], T]) -> T:
+        return await asyncio.wrap_future(self.engine.submit_urgent(job))
+
+    def _computed(self, job: Callable[[], T]) -> T:
+        """Run a model's job on the engine's thread, where look-ups run unless the corpus is far."""
+        return self.engine.submit_urgent(job).result() if self.corpus.far else job()
+
+    def _search(self, corpus: Corpus, message: str, top_k: int, *, judged: bool) -> list[Hit]:
+        query = self._computed(lambda: Query.of(message, self.embedder))
+        k = min(top_k, self.engine.model.cache.slots)
+        best = ranked(query.questions, query.vectors, _candidates(corpus, query, k))
+        return self._judged(corpus, query, best)[:k] if judged else best[:k]
+
+    def _judged(self, corpus: Corpus, query: Query, best: Sequence[Hit]) -> list[Hit]:
+        """The lines that answer, best first."""
+        best = to_read(query.questions, [h for h in best if _nearness(h, query) >= ABOUT])
+        near = {hit.id: corpus.near(hit) for hit in best}
+        reader = LineReader(self.judge, self.embedder)
+        return self._computed(lambda: reader.answering(query.questions, best, near, PUBLIC_LEAST))
+
+    def _passages(self, corpus: Corpus, message: str, top_k: int) -> list[Hit]:
+        """Passages of a few hundred tokens that answer a message, best first."""
+        query = self._computed(lambda: Query.of(message, self.embedder))
+        best = ranked(query.questions, query.vectors, _candidates(corpus, query, SENTENCES * top_k))
+        hits = self._judged(corpus, query, best)
+        near = {hit.id: corpus.near(hit) for hit in hits}
+        return [
+            replace(hit, text=" ".join(each.text for each in sentences), context=under)
+            for hit, sentences in around(hits, near, top_k)
+            for under in [heading(sentences[0], near[hit.id]).removeprefix(hit.title)]
+        ]
+
+
+def _candidates(corpus: Corpus, query: Query, k: int) -> list[Hit]:
+    """What may answer; a title says what its whole document is about."""
+    found = corpus.search(query.text, query.vector, k)
+    return [replace(hit, about=hit.title) for hit in found]
+
+
+def _nearness(hit: Hit, query: Query) -> float:
+    """The cosine of a passage and the question nearest to it."""
+    return 0.0 if hit.vector is None else float(max(query.vectors @ hit.vector))
+
+
+# The three kinds of streams.
 
 
 class CloudRun(Run[Message]):
@@ -137,13 +319,7 @@ class CloudFetch:
         rows, kept = document_rows(
             shared.tokenizer, hits, model.context - 1, raw=asked.raw, quotes=False
         )
-        documents = tuple(
-            control.PublicDocument(
-                id=hit.document, title=hit.title, text=hit.text, score=hit.score, weight=0.0
-            )
-            for hit in kept
-        )
-        yield control.Fetched(documents=documents)
+        yield control.Fetched(documents=tuple(map(_document, kept)))
         if asked.weights is not None:
             for row in rows[: len(kept)]:
                 for piece in bodies.pieces(await self._kv(row)):

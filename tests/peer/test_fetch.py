@@ -1,6 +1,6 @@
 """Document KV of the peer: it waits for a slot, and gives it back.
 
-Covers `peer.context` and `peer.retrieval`.
+Covers `peer.context` and `peer.serving`.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from peer.corpus.builder import Sharding, build
 from peer.corpus.shard import Shard
 from peer.corpus.store import Corpus, FarCorpus, ShardError, shard_name
 from peer.corpus.versions import Versions
-from peer.retrieval import Retriever
+from peer.serving import Retriever
 from tests import tiny
 from tests.samples import embedder, judge
 
@@ -144,7 +144,7 @@ async def test_what_shares_but_a_word_with_a_question_does_not_answer_it(
 ) -> None:
     question = "Who invented our raffle in 1941?"
     assert await retriever.search(question, 5) == []
-    monkeypatch.setattr("peer.retrieval.ABOUT", -1.0)
+    monkeypatch.setattr("peer.serving.ABOUT", -1.0)
     assert [hit.title for hit in await retriever.search(question, 5)] == ["Velcro"]
 
 
