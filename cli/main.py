@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from cli import data, keys, mcp_stdio, models, running_device, services
+from cli import data, keys, models, running_device, services
 from dragon.errors import DragonError
 
 program = typer.Typer(
@@ -21,7 +21,7 @@ for command in (
     running_device.ask,
     running_device.watch,
     running_device.unwatch,
-    mcp_stdio.mcp,
+    running_device.mcp,
     services.device,
     data.backup,
     data.restore,

@@ -1,6 +1,6 @@
 """Assistants that speak MCP: the SDK's own client, over HTTP and stdio, against a real device.
 
-Covers `app.api.mcp.server` and `cli.mcp_stdio`.
+Covers `app.api.mcp.server` and `cli.running_device`.
 """
 
 from __future__ import annotations
