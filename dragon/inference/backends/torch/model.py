@@ -260,12 +260,10 @@ def _shared(
     key: torch.Tensor,
     value: torch.Tensor,
     mask: torch.Tensor,
-    *,
-    scaling: float | None = None,
-    **_: Any,
+    **options: Any,
 ) -> tuple[torch.Tensor, None]:
     result = scaled_dot_product_attention(
-        query, key, value, attn_mask=mask, scale=scaling, enable_gqa=True
+        query, key, value, attn_mask=mask, scale=options.get("scaling"), enable_gqa=True
     )
     return result.transpose(1, 2), None
 
