@@ -54,6 +54,7 @@ from app.ledger.writer import Ledger
 from app.metrics import Metrics
 from app.middleware import AccessControl, BodyLimit, LenientHttp, RequestContext
 from app.peer_link.client import Link
+from app.peer_link.connection import Introduction
 from app.peer_link.status import PeerStatus
 from app.reranking import RerankingService
 from app.settings import Settings
@@ -214,7 +215,8 @@ async def open_state(
         ledger = Ledger(sessions)
         await ledger.start()
         stack.push_async_callback(ledger.close)
-        link = Link(settings.peers, peer_key, hello, tokenizer.vocab_size, pace, ledger)
+        introduction = Introduction(peer_key, hello, tokenizer.vocab_size)
+        link = Link(settings.peers, introduction, pace, ledger)
         await stack.enter_async_context(link.running())
         # Now, and in a thread: reading all of a large model takes seconds.
         await asyncio.to_thread(lambda: model.weights)

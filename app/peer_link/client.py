@@ -14,7 +14,7 @@ from typing import Protocol
 
 from websockets.exceptions import InvalidStatus, WebSocketException
 
-from app.peer_link.connection import Connection, Observer, Receiver
+from app.peer_link.connection import Connection, Introduction, Observer, Receiver
 from app.peer_link.status import (
     LOST,
     PASSING,
@@ -29,7 +29,7 @@ from app.peer_link.status import (
 )
 from dragon.errors import DragonError, HandshakeError, LinkError
 from dragon.inference.estimates import Pace
-from dragon.link import control, registry
+from dragon.link import registry
 from dragon.link.address import PeerAddress
 
 log = logging.getLogger(__name__)
@@ -66,17 +66,13 @@ class Link:
     def __init__(
         self,
         peers: Sequence[PeerAddress],
-        key: str | None,
-        hello: control.Hello,
-        vocab_size: int,
+        introduction: Introduction,
         pace: Pace,
         observer: Observer,
         look_s: float = LOOK_S,
     ) -> None:
         self._peers = peers
-        self._key = key
-        self._hello = hello
-        self._vocab_size = vocab_size
+        self._introduction = introduction
         self._pace = pace
         self._observer = observer
         self._look_s = look_s
@@ -212,8 +208,8 @@ class Link:
     async def _reached(self, peer: PeerAddress) -> Connection | PeerStatus:
         """A connection to this peer, measured if there are others, or why there is none."""
         connection = Connection(
-            peer, self._key, self._hello, self._vocab_size, self._pace.link.anew(), self._observer,
-            self._refusals, self._on_change,
+            peer, self._introduction, self._pace.link.anew(), self._observer, self._refusals,
+            self._on_change,
         )  # fmt: skip
         try:
             await connection.open(measured=len(self._peers) > 1)

@@ -39,6 +39,15 @@ _MIN_TRANSFER_S = 0.001
 M = TypeVar("M", bound=control.Control)
 
 
+@dataclass(frozen=True)
+class Introduction:
+    """How the device introduces itself to its peers; token ids from them are below `vocab_size`."""
+
+    key: str | None
+    hello: control.Hello
+    vocab_size: int
+
+
 async def dialled(address: PeerAddress, key: str | None) -> ClientConnection:
     """A WebSocket to a peer.
 
@@ -102,9 +111,7 @@ class Connection:
     def __init__(
         self,
         address: PeerAddress,
-        key: str | None,
-        hello: control.Hello,
-        vocab_size: int,
+        introduction: Introduction,
         meter: LinkMeter,
         observer: Observer,
         refusals: Refusals,
@@ -118,9 +125,7 @@ class Connection:
         self.ended = False
         self.streams: dict[int, Receiver] = {}
         self._left = False  # new streams go to another connection
-        self._key = key
-        self._hello = hello
-        self._vocab_size = vocab_size
+        self._introduction = introduction
         self._observer = observer
         self._refusals = refusals
         self._changed = changed
@@ -131,10 +136,10 @@ class Connection:
 
         Raises `LinkError`, `OSError`, `TimeoutError`, `WebSocketException`.
         """
-        self._socket = await dialled(self.address, self._key)
+        self._socket = await dialled(self.address, self._introduction.key)
         try:
             async with asyncio.timeout(OPEN_TIMEOUT_S):
-                await exchange_hellos(self._socket, self._hello)
+                await exchange_hellos(self._socket, self._introduction.hello)
                 for _ in range(_MEASURED_PINGS if measured else 0):
                     await self._measure()
         except BaseException:
@@ -215,8 +220,7 @@ class Connection:
         number = self.meter.ping(time.monotonic())
         await self._socket.send(registry.encode(control.Ping(number=number)))
         while True:
-            frame = str(await self._socket.recv(decode=True))
-            match registry.decode(frame, Role.CLOUD, self._vocab_size)[1]:
+            match self._decoded(str(await self._socket.recv(decode=True)))[1]:
                 case control.Ping() as ping:
                     await self._socket.send(registry.encode(control.Pong(number=ping.number)))
                 case control.Pong() as pong if pong.number == number:
@@ -247,7 +251,7 @@ class Connection:
         self.send(control.Ping(number=self.meter.ping(time.monotonic(), behind)))
 
     def _route(self, frame: registry.Frame) -> None:
-        stream, message = registry.decode(frame, Role.CLOUD, self._vocab_size)
+        stream, message = self._decoded(frame)
         match message:
             case control.Ping():
                 self.send(control.Pong(number=message.number))
@@ -265,6 +269,9 @@ class Connection:
                 # The peer may still send to a stream that was just closed.
                 if (receiver := self.streams.get(stream)) is not None:
                     receiver.receive(message)
+
+    def _decoded(self, frame: registry.Frame) -> tuple[int, registry.Message]:
+        return registry.decode(frame, Role.CLOUD, self._introduction.vocab_size)
 
     def _refused(self, fault: control.Fault) -> Refusal | None:
         if fault.retry_s is None:

@@ -13,6 +13,7 @@ from typing import cast
 import pytest
 
 from app.peer_link.client import LOOK_S, Link
+from app.peer_link.connection import Introduction
 from app.peer_link.fetch import Fetcher
 from app.peer_link.status import Refusal
 from dragon.inference.backends.torch.model import LanguageModel
@@ -62,7 +63,8 @@ class Received:
 
 def link_to(peers: Sequence[PeerAddress], observed: Observed, look_s: float = LOOK_S) -> Link:
     pace = Pace(LinkMeter(), DecodeDelay())
-    return Link(peers, None, control.Hello(), VOCABULARY, pace, observed, look_s)
+    introduction = Introduction(None, control.Hello(), VOCABULARY)
+    return Link(peers, introduction, pace, observed, look_s)
 
 
 @asynccontextmanager
