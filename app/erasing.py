@@ -21,8 +21,8 @@ from app.conversations.store import ConversationStore
 from app.documents.store import DocumentStore
 from app.ledger.writer import Ledger
 from app.owners import acting, acting_as
-from app.storage.blanking import give_up_ledger
 from app.storage.database import DATABASE
+from app.storage.purge import give_up_ledger
 from app.storage.tables import Conversation, Document, KnownAnswer, Project
 from dragon.errors import NotFoundError
 from dragon.whole_file import synchronise, write_whole

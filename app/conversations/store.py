@@ -22,8 +22,7 @@ from app.documents.erasure import cited, without
 from app.documents.uploads import clean_collection
 from app.owners import acting, everyone
 from app.storage import message_search
-from app.storage.blanking import blank_given
-from app.storage.purge import Purge
+from app.storage.purge import Purge, blank_given
 from app.storage.tables import Conversation, Document, MessageState, Project, StoredMessage
 from dragon.errors import InvalidRequestError, NotFoundError
 from dragon.localizable import localizable

@@ -1,6 +1,6 @@
-"""Deletes documents with everything derived from them, on disk and in stored answers too.
+"""Deletes documents, and all that derives from them on disk and in stored answers.
 
-Those with a time to go are deleted then.
+Documents with an expiry time are deleted then.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ from app.documents.index import DocumentIndex
 from app.documents.tables.records import Shelf
 from app.documents.uploads import ARRIVING, DELETING, arrived
 from app.owners import everyone
-from app.storage.blanking import blank_words
-from app.storage.purge import Purge
+from app.storage.purge import Purge, blank_words
 from app.storage.tables import Chunk, Document, StoredMessage
 from dragon.errors import NotFoundError
 from dragon.inference.kv_store import KVStore
@@ -46,14 +45,14 @@ _NOWHERE = dict.fromkeys(("page", "start", "end"))
 
 
 def cited(record: dict[str, Any]) -> set[str]:
-    """Ids of the private documents a record names: its passages and those it was limited to."""
+    """The ids of private documents in a record: those it quotes and those it was limited to."""
     passages = [*record.get("sources", []), *record.get("closest", [])]
     own = {source["id"] for source in passages if source["side"] == "private"}
     return own.union(record.get("asked", {}).get("documents") or ())
 
 
 def without(record: dict[str, Any], gone: Collection[str]) -> dict[str, Any]:
-    """The record without what is of deleted documents; a source keeps its index and weight."""
+    """The record without the content of deleted documents; sources keep their index and weight."""
     if cited(record).isdisjoint(gone):
         return record
     sources = [
@@ -75,8 +74,9 @@ def without(record: dict[str, Any], gone: Collection[str]) -> dict[str, Any]:
 class Erasure:
     """Deletes rows within the caller's transaction, and then all that derives from them.
 
-    A document's directory is marked before its rows go, so that after a crash in between the next
-    start knows it from one whose row was lost. While the disk fails the second step is tried again.
+    A document's directory is marked before its rows are deleted, so that after a crash in between
+    the next start can tell it from one whose row was lost. The second step is retried while the
+    disk fails.
     """
 
     files: Path
@@ -89,7 +89,7 @@ class Erasure:
     _owed: set[asyncio.Task[None]] = field(default_factory=set)
 
     def recover(self, known: set[str], quarantine: Path) -> list[str]:
-        """Finish deletions, undo uploads that a crash cut off; what was put aside. Blocks."""
+        """Finish deletions, undo uploads a crash cut short; returns what was put aside. Blocks."""
         lost = []
         for path in self.files.iterdir():
             if not path.is_dir():
@@ -140,12 +140,12 @@ class Erasure:
             task.add_done_callback(self._owed.discard)
 
     async def settled(self) -> None:
-        """Return once nothing is left of what was deleted."""
+        """Return once nothing of the deleted documents is left."""
         await asyncio.gather(*self._owed)
         await self.purge.settled()
 
     async def close(self) -> None:
-        """Stop; files that the disk does not let go of are removed at the next start."""
+        """Stop; files that could not be removed are removed at the next start."""
         for task in self._owed:
             task.cancel()
         await asyncio.gather(*self._owed, return_exceptions=True)
@@ -185,7 +185,7 @@ def _remove(directory: Path) -> None:
 
 
 async def blank_passages(session: AsyncSession, document: str, but_of: str | None = None) -> None:
-    """Blank a document's passages in answers, `but_of` one owner; only after a first write."""
+    """Blank a document's passages in answers, but not `but_of` an owner; after a first write."""
     named = type_coerce(StoredMessage.record, String).contains(document, autoescape=True)
     if but_of is not None:
         named &= StoredMessage.owner != but_of
@@ -200,7 +200,7 @@ _LONGEST_S = 60.0
 
 @dataclass
 class Expiry:
-    """Waits for the next document to expire, from `start` to `close`; `delete` takes its id."""
+    """Deletes documents when they expire, between `start` and `close`; `delete` takes an id."""
 
     sessions: async_sessionmaker[AsyncSession]
     delete: Callable[[str], Awaitable[None]]
@@ -209,18 +209,18 @@ class Expiry:
     _closing: bool = False
 
     def start(self) -> None:
-        """Delete what has expired meanwhile, and go on."""
+        """Delete what has expired in the meantime, and continue."""
         self._task = asyncio.create_task(self._run(), name="expiry")
 
     async def close(self) -> None:
-        """Delete no more; a deletion under way is not broken off."""
+        """Stop deleting; a deletion in progress is completed."""
         self._closing = True
         self._changed.set()
         if self._task is not None:
             await self._task
 
     def changed(self) -> None:
-        """A document that may be the next one has come."""
+        """Look again: there is a document that may be the next to expire."""
         self._changed.set()
 
     async def _run(self) -> None:

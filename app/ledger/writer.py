@@ -28,7 +28,7 @@ from app.ledger.leakage import GramCounts, Left, Outbound, Part, Sent, left, quo
 from app.ledger.reads import ProgramRead
 from app.ledger.spending import Spending
 from app.owners import acting, everyone
-from app.storage.blanking import blank_words_of_deleted
+from app.storage.purge import blank_words_of_deleted
 from app.storage.tables import LedgerAnswer, LedgerEntry, LedgerRead
 from dragon.link.registry import Frame, Message, name_of
 from dragon.sampling.privacy import Budget

@@ -10,7 +10,7 @@ from sqlalchemy import text
 from app.ledger.reads import Passage, ProgramRead, reads
 from app.ledger.verify import LedgerDamagedError, verify
 from app.owners import everyone
-from app.storage.blanking import blank_words
+from app.storage.purge import blank_words
 from dragon.errors import InvalidRequestError
 from tests.app.api.page.test_ledger import opened, write
 

@@ -1,6 +1,6 @@
 """The chain of the ledger: any later change to it is found, and it goes on after a restart.
 
-Covers `app.ledger.leakage`, `app.ledger.verify`, `app.ledger.writer` and `app.storage.blanking`.
+Covers `app.ledger.leakage`, `app.ledger.verify`, `app.ledger.writer` and `app.storage.purge`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from app.ledger.leakage import GramCounts, Outbound, Sent, left, quoted
 from app.ledger.reads import Passage, ProgramRead, reads
 from app.ledger.writer import Ledger
 from app.owners import everyone
-from app.storage.blanking import blank_words
 from app.storage.database import connect, session_maker
+from app.storage.purge import blank_words
 from app.storage.tables import Document, Status
 from dragon.link import control, registry
 from dragon.protocol.messages import Candidate, Correction, Draft, Join, Target
