@@ -162,7 +162,7 @@ async def open_state(
 ) -> AsyncIterator[AppState]:
     """Build the parts in order of dependency; close them in reverse order.
 
-    In a succession the models are loaded beside the device before, which has the data until then.
+    In a succession, models are loaded while the previous device still holds the data.
     Raises `ConfigurationError` if a part cannot be built.
     """
     torch.set_num_threads(settings.threads)

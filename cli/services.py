@@ -110,7 +110,7 @@ def up() -> None:
 
 
 GateOption = Annotated[int | None, typer.Option("--gate", hidden=True)]
-"""The descriptor at which `dragon up` is reached; it has made sure that the port is free."""
+"""A descriptor connected to `dragon up`, which has made sure that the port is free."""
 
 
 def device(gate: GateOption = None) -> None:

@@ -46,7 +46,7 @@ _WRITTEN = {raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_
 
 
 def pdf_text(data: bytes, ocr: Tesseract | None) -> FileText:
-    """The pages in order, blank ones being empty. Raises UnreadableError."""
+    """The text of each page in order; blank pages are empty. Raises UnreadableError."""
     pages: list[Recognised | str | None] = []
     written: list[str] = []  # into the forms and on the margins
     stamped = 0  # pages with but a stamp as text, and a picture that was not read
@@ -80,7 +80,7 @@ def pdf_text(data: bytes, ocr: Tesseract | None) -> FileText:
 
 
 def _is_readable(text: str, page: Any) -> bool:
-    """Whether a page's text is all that it says, or it shows nothing else."""
+    """Whether a page's text is all there is to read on it."""
     letters = len(text.strip())
     if 2 * len(_PRIVATE.findall(text)) >= letters:
         # A picture may be all there is, or letters that are drawn as lines.
@@ -94,7 +94,7 @@ def _is_readable(text: str, page: Any) -> bool:
 
 
 def _picture(page: Any) -> Any:
-    """The page in gray, as an image of Pillow's."""
+    """The page in gray, as a Pillow image."""
     width, height = page.get_size()
     most = (MOST_PIXELS / max(1.0, width * height)) ** 0.5
     return page.render(scale=min(DPI / _POINTS, most), grayscale=True).to_pil()
@@ -119,7 +119,7 @@ def _page_text(page: Any, layout: Layout) -> str:
 
 
 def _filled_in(page: Any, form: Any) -> Iterator[str]:
-    """What people have written into its form and on its margin."""
+    """What people have written into the page's form fields and notes."""
     for n in range(raw.FPDFPage_GetAnnotCount(page)):
         note = raw.FPDFPage_GetAnnot(page, n)
         kind = raw.FPDFAnnot_GetSubtype(note)
@@ -141,7 +141,7 @@ def _value(form: Any, widget: Any) -> str:
 
 
 def _label(page: Any, form: Any, widget: Any) -> str:
-    """What stands beside a field, on its left or, of a box to tick, its right; or its name."""
+    """The text beside a field, on its left or else on its right; or the field's name."""
     box = raw.FS_RECTF()
     raw.FPDFAnnot_GetRect(widget, box)
     low, high = sorted((box.bottom, box.top))
@@ -156,14 +156,14 @@ def _label(page: Any, form: Any, widget: Any) -> str:
 
 
 def _string(call: Callable[..., int], *arguments: Any) -> str:
-    """What a function writes as UTF-16 into a buffer that is as long as it says."""
+    """The text that a function writes as UTF-16 into a buffer of the size it asks for."""
     size = call(*arguments, None, 0)
     buffer = ctypes.create_string_buffer(size)
     call(*arguments, ctypes.cast(buffer, ctypes.POINTER(ctypes.c_ushort)), size)
     return buffer.raw[:size].decode("utf-16-le", "replace").rstrip("\0")
 
 
-# The lines of a page as they are read: tables by rows, columns of prose one by one.
+# Lines in reading order: tables row by row, columns of prose one after the other.
 
 
 _GAP = 1.2  # heights of a line, between what stands in two columns
@@ -185,12 +185,12 @@ class Piece:
 
 @dataclass
 class Layout:
-    """Reads pages in order: a table that goes on over a page's end keeps its columns' names."""
+    """Reads pages in order, so that a table continued on the next page keeps its column names."""
 
     _names: list[str] = field(default_factory=list)
 
     def read(self, pieces: Sequence[Piece]) -> str | None:
-        """The page of these pieces, which come in the order of the file."""
+        """The text of a page, whose pieces come in the order of the file; None without columns."""
         lines = _lines(pieces)
         if not any(len(line) > 1 for line in lines):
             self._names = []
@@ -210,7 +210,7 @@ class Layout:
         return "\n".join(blocks)
 
     def _block(self, lines: Sequence[Sequence[Piece]], *, first: bool) -> list[str]:
-        """Successive lines of several pieces."""
+        """The text of successive lines, each of several pieces."""
         bounds = _columns([piece for line in lines for piece in line])
         cells = [_placed(line, bounds) for line in lines]
         if _is_prose(cells):
@@ -226,7 +226,7 @@ class Layout:
 
 
 def _lines(pieces: Sequence[Piece]) -> list[list[Piece]]:
-    """Pieces side by side, from left to right; those that touch are one."""
+    """The pieces of each line, from left to right; pieces that touch are joined."""
     lines: list[list[Piece]] = []
     for piece in sorted(pieces, key=lambda p: (-round((p.top + p.bottom) / 2), p.left)):
         middle = (piece.top + piece.bottom) / 2
@@ -253,7 +253,7 @@ def _merged(line: Sequence[Piece]) -> list[Piece]:
 
 
 def _columns(pieces: Sequence[Piece]) -> list[tuple[float, float]]:
-    """From where to where the columns reach: pieces one over the other are in one."""
+    """The left and right edges of the columns; pieces above one another share a column."""
     bounds: list[tuple[float, float]] = []
     for left, right in sorted((piece.left, piece.right) for piece in pieces):
         if bounds and left < bounds[-1][1]:
@@ -272,7 +272,7 @@ def _placed(line: Sequence[Piece], bounds: Sequence[tuple[float, float]]) -> lis
 
 
 def _run_on(lines: Iterable[str]) -> list[str]:
-    """The lines of a column of prose, one a paragraph."""
+    """The paragraphs of a column of prose, one per line."""
     joined: list[str] = []
     for line in lines:
         if joined and joined[-1][-1] not in ENDS:
@@ -283,7 +283,7 @@ def _run_on(lines: Iterable[str]) -> list[str]:
 
 
 def _is_prose(cells: Sequence[Sequence[str]]) -> bool:
-    """Whether each column is text that runs on, and not cells of a table."""
+    """Whether the columns are running text, not cells of a table."""
     columns = list(zip(*cells, strict=True))
     return len(columns) > 1 and all(
         median(map(len, column)) > _PROSE and median(len(cell.split()) for cell in column) >= 4
@@ -292,9 +292,9 @@ def _is_prose(cells: Sequence[Sequence[str]]) -> bool:
 
 
 def without_running_lines(pages: Sequence[str]) -> list[str]:
-    """Pages without lines that stand at the edge of most of them; the first page has them on top.
+    """Pages without their running headers and footers, which only the first page has, on top.
 
-    A sentence that goes on over a page's end stands whole on the page where it begins.
+    A sentence that crosses a page break is kept whole on the page where it begins.
     """
     edges = [_edges(page) for page in pages]
     named = [{_unnumbered(line) for line in each.values()} for each in edges]
@@ -320,7 +320,7 @@ def without_running_lines(pages: Sequence[str]) -> list[str]:
 
 
 def _edges(page: str) -> dict[int, str]:
-    """The first and the last line that say anything, by their number."""
+    """The first and the last line with text, by line number."""
     lines = [(n, line.strip()) for n, line in enumerate(page.split("\n")) if line.strip()]
     return dict([lines[0], lines[-1]]) if len(lines) > 1 else {}
 
@@ -368,7 +368,7 @@ def drawn(pdf: bytes, number: int, passage: str) -> tuple[bytes, float | None]:
 
 
 def _boxes(page: Any, passage: str) -> Iterator[tuple[float, float, float, float]]:
-    """Where the passage stands, whole or, where it runs through columns, line by line."""
+    """The boxes of a passage: of all of it or, if it runs through columns, line by line."""
     text_page = page.get_textpage()
     letters = [*_letters(text_page.get_text_range())]
     text = "".join(letter for _, letter in letters)
@@ -386,7 +386,7 @@ def _bare(text: str) -> str:
 
 
 def _letters(text: str) -> Iterator[tuple[int, str]]:
-    """Letters and their places: the text that was read has other spaces, and no ligatures."""
+    """Letters with their places: the extracted text has other spaces and no ligatures."""
     for place, character in enumerate(text):
         for letter in unicodedata.normalize("NFKC", character).lower():
             if letter.isalnum():
