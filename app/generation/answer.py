@@ -118,6 +118,11 @@ def verdicts(kept: Sequence[tuple[bool, bool]]) -> str:
     return "".join(characters[verdict] for verdict in kept)
 
 
+def aggregated(aggregators: Sequence[Role]) -> str:
+    """A character per position that one side aggregated."""
+    return "".join(_SIDES[role] for role in aggregators)
+
+
 _MOST = 1200
 """The most entries kept; a long answer's beginning shows how it was written."""
 _SIDES = {Role.DEVICE: "d", Role.CLOUD: "c"}
@@ -354,6 +359,7 @@ class Answer:
             participation=tuple((a, min(b, count)) for a, b in intervals if a < count),
             stats={name: round(value, 4) for name, value in stats.items()},
             verdicts=verdicts(session.agreement.verdicts[:count]),
+            aggregators=aggregated(session.agreement.aggregators[:count]),
             trace=tuple(self.trace.entries),
             stop=self._stream.met,
         )

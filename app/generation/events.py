@@ -284,8 +284,9 @@ class Finished:
     """The last event. `participation` lists the half-open token ranges written jointly.
 
     `verdicts` has one character per jointly written token, for whose draft it is: `=` both sides',
-    `d` the device's, `c` the cloud's, `.` neither's. `trace` says what happened when (`timeline`).
-    `stop` is the stop string that ended the answer, if one did.
+    `d` the device's, `c` the cloud's, `.` neither's. `aggregators` has the side that computed each
+    one, `d` or `c`; it is empty where both do. `trace` says what happened when (`timeline`). `stop`
+    is the stop string that ended the answer, if one did.
     """
 
     reason: Literal["stop", "length"]
@@ -294,6 +295,7 @@ class Finished:
     participation: tuple[tuple[int, int], ...] = ()
     stats: Mapping[str, float] = field(default_factory=dict)
     verdicts: str = ""
+    aggregators: str = ""
     trace: tuple[Entry, ...] = ()
     stop: str | None = None
 

@@ -105,7 +105,7 @@ def latency_notes(rows: Sequence[Row]) -> str:
     rtts = sorted({row["rtt_ms"] for row in rows})
     lines = [
         "Milliseconds a token, in brackets on the event clock with the answers' own verdicts, "
-        "delays and round trips.",
+        "aggregators, delays and round trips.",
         "",
     ]
     for temperature in sorted({row["temperature"] for row in rows}):

@@ -40,10 +40,9 @@ _SENT_BYTES = "dragon_peer_sent_bytes_total"
 _NOTES = """Times are means over answers; `accept` is how often a side's own draft was the target,
 `tv` the distance between the two sides, `bytes` those of the hot frames of both sides, `joint` the
 share of tokens that both sides took part in, `event_ms` a token's time on the event clock, with the
-answer's own verdicts, delays and round trip, `of_simulation` the time of an answer to that of the
-clock, first and last waits alike, `same_text` the share of answers that
-equal those of `tokenwise`. `rtt_ms` is emulated, `measured_rtt_ms` what the
-device saw."""
+answer's own verdicts, aggregators, delays and round trip, `of_simulation` the time of an answer to
+that of the clock, first and last waits alike, `same_text` the share of answers that equal those of
+`tokenwise`. `rtt_ms` is emulated, `measured_rtt_ms` what the device saw."""
 
 Row = dict[str, Any]
 
@@ -123,10 +122,9 @@ def measure(
     up_bytes = sum(answer["sent_bytes"] for answer in answers)
     down_bytes = peer.metric(_SENT_BYTES) - before
     joint = sum(end - start for choice in choices for start, end in choice["participation"])
-    verdicts = [choice["verdicts"] for choice in choices]
     simulated = [
-        simulated_ms(cell.mode, answer, verdict)
-        for answer, verdict in zip(answers, verdicts, strict=True)
+        simulated_ms(cell.mode, answer, choice["verdicts"], choice["aggregators"])
+        for answer, choice in zip(answers, choices, strict=True)
     ]
     for answer, length, milliseconds in zip(answers, lengths, simulated, strict=True):
         if milliseconds is not None:

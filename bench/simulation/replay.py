@@ -7,9 +7,10 @@ from typing import Any
 
 from bench.simulation import simulation
 from bench.simulation.simulation import World
-from dragon.protocol.aggregator_policy import Schedule
+from dragon.sampling.role import Role
 from harness.throttle import LAYERS
 
+_SIDES = {"d": Role.DEVICE, "c": Role.CLOUD}
 _ACCEPTED = {"=": (True, True), "d": (True, False), "c": (False, True), ".": (False, False)}
 
 
@@ -23,10 +24,14 @@ def written_ms(stats: Mapping[str, float], tokens: int) -> float:
     return total - (stats["ttft_ms"] - stats["prefill_ms"]) + stats["rtt_ms"] / 2
 
 
-def simulated_ms(mode: str, stats: Mapping[str, float], verdicts: str) -> float | None:
+def simulated_ms(
+    mode: str, stats: Mapping[str, float], verdicts: str, aggregators: str = ""
+) -> float | None:
     """The same for a simulated answer with this one's verdicts, delays and round trip.
 
-    None for a mode that is not simulated, or if a measurement is missing.
+    Its `aggregators`, too: the scheduler sees distributions, of which a verdict says little, and
+    another choice of sides can take a fifth longer. None for a mode that is not simulated, or if a
+    measurement is missing.
     """
     if not verdicts or {"decode_device_ms", "decode_cloud_ms", "rtt_ms"} - stats.keys():
         return None
@@ -48,8 +53,8 @@ def simulated_ms(mode: str, stats: Mapping[str, float], verdicts: str) -> float 
         case "tokenwise":
             run = simulation.tokenwise(World(**world), accepted)
         case "speculative":
-            schedule = Schedule(choice or Schedule.GREEDY)
-            run = simulation.speculative(World(**world), accepted, schedule)
+            sides = [_SIDES[side] for side in aggregators]
+            run = simulation.handed_over(World(**world), accepted, sides)
         case _:
             return None
     return 1000 * run.seconds

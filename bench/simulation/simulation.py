@@ -101,6 +101,14 @@ def oneway(world: World, accepted: Accepted, *, catch_up: bool = False) -> Run:
     return Clock(world, sessions, _verdicts(accepted)).play()
 
 
+def handed_over(world: World, accepted: Accepted, aggregators: Sequence[Role]) -> Run:
+    """Algorithm 1 with the given side aggregating each token."""
+    sides = iter([*aggregators[1:], aggregators[-1]])
+    rule = partial(Speculative, first=aggregators[0], next_aggregator=lambda *_: next(sides))
+    sessions = _sessions(world, accepted, rule, catch_up=False)
+    return Clock(world, sessions, _verdicts(accepted)).play()
+
+
 def speculative(world: World, accepted: Accepted, schedule: Schedule, seed: int = 0) -> Run:
     """Algorithm 1."""
     scheduler = Scheduler(schedule, seed)

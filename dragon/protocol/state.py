@@ -10,6 +10,7 @@ from enum import Enum, auto
 
 from dragon.protocol.messages import MAX_WINDOW, Draft, Work
 from dragon.sampling.mixture import Side
+from dragon.sampling.role import Role
 
 
 @dataclass(frozen=True)
@@ -230,11 +231,15 @@ class Membership:
 
 @dataclass(frozen=True)
 class Judgement:
-    """The target, whether the device's draft and the cloud's are it, and the sides' TV distance."""
+    """The target, whether the device's draft and the cloud's are it, and the sides' TV distance.
+
+    `aggregator` is the side that computed the target, None where each does.
+    """
 
     token: int
     kept: tuple[bool, bool]
     tv: float
+    aggregator: Role | None = None
 
 
 @dataclass
@@ -242,15 +247,18 @@ class Agreement:
     """What the device records at each position where both sides had a distribution.
 
     `verdicts` say whether the device's own draft is the target, and the cloud's, whatever token a
-    frame carried: in catch-up a frame carries the target itself. `tv` sums the distances between
-    the two.
+    frame carried: in catch-up a frame carries the target itself. `aggregators` say which side
+    computed the target, where only one does. `tv` sums the distances between the two.
     """
 
     verdicts: list[tuple[bool, bool]] = field(default_factory=list)
+    aggregators: list[Role] = field(default_factory=list)
     tv: float = 0.0
 
     def add(self, judgement: Judgement) -> None:
         self.verdicts.append(judgement.kept)
+        if judgement.aggregator is not None:
+            self.aggregators.append(judgement.aggregator)
         self.tv += judgement.tv
 
     def acceptance(self) -> tuple[float, float]:

@@ -203,3 +203,14 @@ def test_buffered_local_drafts_catch_up(accept_device: float, ms: float) -> None
     world = World(0.13, 0.02, 0.3)
     run = simulation.speculative(world, drawn, Schedule.DEVICE)
     assert run.seconds / 2 == pytest.approx(ms, rel=0.02)
+
+
+@pytest.mark.parametrize("schedule", Schedule)
+def test_an_answer_is_replayed_with_the_sides_that_aggregated_it(schedule: Schedule) -> None:
+    """An answer that says who aggregated takes as long as with the schedule that chose so."""
+    draw = random.Random(3)
+    verdicts = [(draw.random() < 0.7, draw.random() < 0.6) for _ in range(TOKENS)]
+    world = World(0.05, 0.05, 0.3)
+    run = simulation.speculative(world, verdicts, schedule)
+    sides = [one.side for one in run.aggregations]
+    assert simulation.handed_over(world, verdicts, sides).seconds == run.seconds

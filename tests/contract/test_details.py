@@ -185,6 +185,9 @@ def test_every_token_of_an_answer(
         assert text == plain["choices"][0]["message"]["content"], "details change the text"
         assert "logprobs" in choice
         assert plain["choices"][0]["logprobs"] is None
+        alone = mode is Mode.SPECULATIVE  # in which one side aggregates each token
+        assert len(own["aggregators"]) == (len(own["verdicts"]) if alone else 0)
+        assert set(own["aggregators"]) <= {"d", "c"}
 
         sources = own["sources"]
         # A finished answer is scored with the cloud's whole distributions.

@@ -39,6 +39,7 @@ class DragonChoice(BaseModel):
     """How one choice came about. `participation`: half-open token ranges written jointly.
 
     `verdicts`: whose draft each of those tokens is (`=` both, `d` device, `c` cloud, `.` neither).
+    `aggregators`: which side computed each, `d` or `c`; "" where both do.
     `ledger` is its id under `/api/ledger`. `nothing_relevant`: none of the user's documents
     answers. `closest` are the passages nearest to the question apart from the sources, and
     `unread_documents` were still being read.
@@ -60,6 +61,7 @@ class DragonChoice(BaseModel):
     unsearched: int
     participation: list[tuple[int, int]]
     verdicts: str
+    aggregators: str
     stats: dict[str, float]
     provenance: Annotated[list[TokenProvenance] | None, UNSENT] = None
 
@@ -158,6 +160,7 @@ def _choice(choice: Choice, *, provenance: bool) -> DragonChoice:
         unsearched=answer.unsearched,
         participation=list(end.participation),
         verdicts=end.verdicts,
+        aggregators=end.aggregators,
         stats=dict(end.stats),
         provenance=_origins(answer.details, len(found.sources)) if provenance else None,
     )

@@ -92,7 +92,7 @@ class Speculative(Rule):
         self.aggregator = self.next_aggregator(self.aggregator, judged)
         position = device.position
         session.send(Target(session.incarnation, position, token, *kept, self.aggregator))
-        self._settle(heads, token)
+        self._settle(heads, token, session.role)
         return True
 
     def receive(self, message: SessionMessage) -> None:
@@ -126,7 +126,7 @@ class Speculative(Rule):
             session.desync()
             return
         self.aggregator = target.next
-        self._settle(heads, target.token)
+        self._settle(heads, target.token, session.role.other)
         session.advance()
 
     def _target(self, device: Draft, cloud: Draft) -> int:
@@ -137,12 +137,12 @@ class Speculative(Rule):
             device.position,
         )
 
-    def _settle(self, heads: tuple[Draft, Draft], token: int) -> None:
+    def _settle(self, heads: tuple[Draft, Draft], token: int, aggregator: Role) -> None:
         if self.session.role is Role.DEVICE:
             device, cloud = heads
             kept = (device.token == token, cloud.token == token)
             distance = mixture.total_variation(device.side, cloud.side)
-            self.session.agreement.add(Judgement(token, kept, distance))
+            self.session.agreement.add(Judgement(token, kept, distance, aggregator))
         self.session.settle(*heads, token)
 
 
