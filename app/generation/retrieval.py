@@ -39,7 +39,8 @@ from dragon.retrieval.prompt_rows import (
     rescoring,
 )
 from dragon.retrieval.query_parsing import asks_nothing, questions_of
-from dragon.retrieval.relevance import Hit
+from dragon.retrieval.relevance import LEAST, LOWEST, Hit
+from dragon.retrieval.whose import own_prior
 from dragon.sampling.role import Role
 
 EXAMPLES = 4
@@ -114,9 +115,13 @@ class Retrieval:
         # Counted before the search: what is read by then can be found.
         unread = await self.documents.unread(_scope(request)) if self.asks(request) else 0
         said = await self.said(request)
-        own, fetched, near = await asyncio.gather(
-            self.search(request, said), self._fetch(request), self._closest(request, said)
+        own, fetched, near, doubt = await asyncio.gather(
+            self.search(request, said),
+            self._fetch(request),
+            self._closest(request, said),
+            self._prior(request),
         )
+        own = [replace(hit, relevance=max(LOWEST, hit.relevance + doubt)) for hit in own]
         hits = await self._weighed(request, [*own, *fetched])
         hits = hits[: self.engine.model.cache.slots]
         if self.in_one_row(request):
@@ -127,7 +132,26 @@ class Retrieval:
             found = self.rows(request, hits, limit)
         in_vain = self.asks(request) and not own and not asks_nothing(request.query)
         apart = [each for each in near if not any(_overlap(each, own) for own in found.sources)]
-        return replace(found, nothing_relevant=in_vain, unread_documents=unread, closest=apart)
+        # One that may be anybody's needs a surer line to be nobody else's business.
+        sure = not doubt or any(hit.relevance >= LEAST for hit in own)
+        return replace(
+            found,
+            answers=found.answers and sure,
+            nothing_relevant=in_vain,
+            unread_documents=unread,
+            closest=apart,
+        )
+
+    async def _prior(self, request: GenerationRequest) -> float:
+        """What the question alone says of whether the person's documents answer it, nats.
+
+        Nothing if the person has chosen documents.
+        """
+        chosen = request.documents is not None or request.collections is not None
+        if chosen or request.raw or not request.judged or not self.asks(request):
+            return 0.0
+        job = self.engine.submit_urgent(lambda: own_prior(request.query, self.embedder))
+        return await asyncio.wrap_future(job)
 
     async def _weighed(self, request: GenerationRequest, hits: Sequence[Hit]) -> list[Hit]:
         """Passages of both sides by what they are worth, best first."""

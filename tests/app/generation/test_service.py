@@ -5,7 +5,7 @@ Not where the user's documents answer in anybody's wording.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -26,6 +26,7 @@ from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.retrieval.prompt_rows import Answers
 from dragon.sampling.params import Mode, Sampling
+from tests.samples import embedder
 
 TEXT = "The combination of the safe is 31-7-12."
 WHOLE, KNOWN = "Who is Imogen's therapist, and the safe?", "What is the combination of the safe?"
@@ -33,9 +34,10 @@ WHOLE, KNOWN = "Who is Imogen's therapist, and the safe?", "What is the combinat
 
 @dataclass
 class Documents:
-    """A note that answers one question and no other."""
+    """A note that answers one question and no other, with so much relevance."""
 
     answered: str
+    relevance: float = 9.0
 
     async def unread(self, scope: Scope = EVERYTHING) -> int:
         return 0
@@ -43,7 +45,7 @@ class Documents:
     async def search(
         self, query: str, k: int, scope: Scope = EVERYTHING, *, relevant: bool = True
     ) -> Sequence[DocumentHit]:
-        hit = DocumentHit(1, "file-1", "safe.md", TEXT, 0.9, 9.0, None, 0, len(TEXT))
+        hit = DocumentHit(1, "file-1", "safe.md", TEXT, 0.9, self.relevance, None, 0, len(TEXT))
         return [hit] if query == self.answered else []
 
     async def closest(self, query: str, k: int, scope: Scope = EVERYTHING) -> Sequence[DocumentHit]:
@@ -75,15 +77,34 @@ class Ledger:
         yield SimpleNamespace(given=self.parts.extend, sent={})
 
 
-def service(tokenizer: Tokenizer, ledger: Ledger, documents: Documents) -> GenerationService:
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1) as pool:
+        yield pool
+
+
+@pytest.fixture
+def needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No question is taken for small talk."""
+
+    async def needless(*_: object) -> bool:
+        return False
+
+    monkeypatch.setattr(Retrieval, "needless", needless)
+
+
+def service(
+    tokenizer: Tokenizer, ledger: Ledger, documents: Documents, pool: ThreadPoolExecutor
+) -> GenerationService:
     nothing: Any = None
     link: Any = SimpleNamespace(connected=True)
     engine: Any = SimpleNamespace(
         model=SimpleNamespace(context=1000, kv=None, cache=SimpleNamespace(slots=6)),
-        submit_urgent=lambda job: job(),
+        submit_urgent=pool.submit,
     )
+    store: Any = documents
     found = Retrieval(
-        tokenizer, nothing, nothing, engine, documents, link, Answers.LINES, None, 0, slope=0
+        tokenizer, embedder(), nothing, engine, store, link, Answers.LINES, None, 0, slope=0
     )
     rewriter: Any = Rewriter()
     account: Any = ledger
@@ -96,13 +117,10 @@ def service(tokenizer: Tokenizer, ledger: Ledger, documents: Documents) -> Gener
 @pytest.mark.parametrize(
     ("answered", "stays"), [(WHOLE, True), (KNOWN, True), ("Something else?", False)]
 )
+@pytest.mark.usefixtures("needed")
 async def test_where_documents_answer_what_the_cloud_would_be_asked_nothing_leaves(
-    tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch, answered: str, stays: bool
+    tokenizer: Tokenizer, pool: ThreadPoolExecutor, answered: str, stays: bool
 ) -> None:
-    async def needed(*_: object) -> bool:
-        return False
-
-    monkeypatch.setattr(Retrieval, "needless", needed)
     asked = Message("user", "And the combination?")
     own = (Message("user", "Who is her therapist?"), Message("assistant", "Imogen."), asked)
     request = GenerationRequest(
@@ -117,10 +135,53 @@ async def test_where_documents_answer_what_the_cloud_would_be_asked_nothing_leav
     )
     ledger = Ledger()
     events: list[Event] = []
-    async for event in service(tokenizer, ledger, Documents(answered)).generate(request):
+    async for event in service(tokenizer, ledger, Documents(answered), pool).generate(request):
         events.append(event)
     assert any(isinstance(event, NotAsked) for event in events) is stays
     assert [part.text for part in ledger.parts] == ([] if stays else [KNOWN])
+
+
+WORLD, MINE = "How tall does a giraffe get?", "When is our rent due?"
+
+
+@pytest.mark.parametrize(
+    ("question", "relevance", "chosen", "stays"),
+    [
+        (WORLD, -1.0, None, False),
+        (WORLD, 6.0, None, True),
+        (WORLD, -1.0, ("file-1",), True),
+        (MINE, -1.0, None, True),
+    ],
+)
+@pytest.mark.usefixtures("needed")
+async def test_what_anybody_may_ask_stays_only_where_a_line_is_sure(
+    tokenizer: Tokenizer,
+    pool: ThreadPoolExecutor,
+    monkeypatch: pytest.MonkeyPatch,
+    question: str,
+    relevance: float,
+    chosen: tuple[str, ...] | None,
+    stays: bool,
+) -> None:
+    """The line takes part all the same, beside what the cloud finds."""
+
+    async def as_asked(_: object, request: GenerationRequest) -> GenerationRequest:
+        return request
+
+    monkeypatch.setattr(Rewriter, "alone", as_asked)
+    monkeypatch.setattr(Rewriter, "alone_for_cloud", as_asked)
+    asked = (Message("user", question),)
+    request = GenerationRequest(
+        (20,), question, Sampling(), messages=asked, cloud_messages=asked, max_tokens=5,
+        cloud=Cloud.WHEN_NEEDED, documents=chosen,
+    )  # fmt: skip
+    decided = await service(
+        tokenizer, Ledger(), Documents(question, relevance), pool
+    ).decider.decide(request)
+    assert decided.request.joint is not stays
+    assert decided.found is not None
+    assert [source.text for source in decided.found.sources] == [TEXT]
+    assert decided.found.rows[0].relevance <= relevance
 
 
 class Judge:
