@@ -21,3 +21,6 @@ class NoJudge:
     def needless(self, message: str) -> float:
         """Every message is a question."""
         return -1.0
+
+    def state(self, message: str) -> None:
+        """Nothing is known of a message."""

@@ -79,7 +79,9 @@ class FixedRetriever(Retriever):
 
     passages: dict[str, list[Passage]]
 
-    def _search(self, corpus: Corpus, query: str, top_k: int, *, judged: bool) -> list[Hit]:
+    def _search(
+        self, corpus: Corpus, query: str, top_k: int, *, judged: bool, premise: str
+    ) -> list[Hit]:
         return [
             Hit(n, f"public-{n}", f"public {n}", p.text, p.score, p.relevance)
             for n, p in enumerate(self.passages[query][:top_k], start=1)

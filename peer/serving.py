@@ -42,8 +42,8 @@ from dragon.retrieval.prompt_rows import (
     first_number,
     rescoring,
 )
-from dragon.retrieval.query_parsing import Query
-from dragon.retrieval.relevance import PUBLIC_LEAST, Hit
+from dragon.retrieval.query_parsing import Query, plain
+from dragon.retrieval.relevance import LEAST, PUBLIC_LEAST, Hit
 from dragon.sampling.role import Role
 from peer.context import Shared
 from peer.corpus.store import Corpus
@@ -113,7 +113,8 @@ class Retriever:
             first = first_number(Role.CLOUD, asked.top_k)
             row, kept = context_row(self.tokenizer, passages, room, first, asked.begins)
             return Found([row], kept, None)
-        hits = await self.search(asked.query, asked.top_k, judged=asked.judged)
+        premise = self.tokenizer.decode(asked.premise)
+        hits = await self.search(asked.query, asked.top_k, judged=asked.judged, premise=premise)
         if self.answers.on(raw=asked.raw) is Answers.LINES:
             hits = hits[:1]
         if hits and self.answers.continues(raw=asked.raw):
@@ -127,17 +128,22 @@ class Retriever:
             raw=asked.raw,
             quotes=self.answers.quotes,
             begins=asked.begins,
+            premise=asked.premise,
         )
         every, slope = asked.rescore_every, asked.slope
         again = rescoring(self.embedder, self.tokenizer, asked.query, rows, every, slope)
         return Found(rows, kept, again)
 
-    async def search(self, query: str, top_k: int, *, judged: bool = True) -> list[Hit]:
+    async def search(
+        self, query: str, top_k: int, *, judged: bool = True, premise: str = ""
+    ) -> list[Hit]:
         """The passages nearest to a question, at most as many as there are slots.
 
-        If `judged`, only those that answer it, else those that may continue a text.
+        If `judged`, only those that answer it, else those that may continue a text. The `premise`
+        says what the question means: "Erik moved to Chile." what "the country Erik moved to" is.
         """
-        return await self._found(partial(self._search, judged=judged), query, top_k)
+        search = partial(self._search, judged=judged, premise=premise)
+        return await self._found(search, query, top_k)
 
     async def switch(self, corpus: Corpus) -> None:
         """Search another version of the corpus from now on, and close the previous one.
@@ -177,18 +183,31 @@ class Retriever:
         """Run a model's job on the engine's thread, where look-ups run unless the corpus is far."""
         return self.engine.submit_urgent(job).result() if self.corpus.far else job()
 
-    def _search(self, corpus: Corpus, message: str, top_k: int, *, judged: bool) -> list[Hit]:
-        query = self._computed(lambda: Query.of(message, self.embedder))
+    def _search(
+        self, corpus: Corpus, message: str, top_k: int, *, judged: bool, premise: str
+    ) -> list[Hit]:
+        whole = f"{premise} {message}".strip()
+        query = self._computed(lambda: Query.of(whole, self.embedder))
         k = min(top_k, self.engine.model.cache.slots)
         best = ranked(query.questions, query.vectors, _candidates(corpus, query, k))
-        return self._judged(corpus, query, best)[:k] if judged else best[:k]
+        if premise:
+            query = replace(query, questions=(plain(message),))
+        return self._judged(corpus, query, best, premise)[:k] if judged else best[:k]
 
-    def _judged(self, corpus: Corpus, query: Query, best: Sequence[Hit]) -> list[Hit]:
-        """The lines that answer, best first."""
+    def _judged(
+        self, corpus: Corpus, query: Query, best: Sequence[Hit], premise: str = ""
+    ) -> list[Hit]:
+        """The lines that answer, best first.
+
+        Behind a premise a line counts that would not be sure enough by itself.
+        """
         best = to_read(query.questions, [h for h in best if _nearness(h, query) >= ABOUT])
         near = {hit.id: corpus.near(hit) for hit in best}
         reader = LineReader(self.judge, self.embedder)
-        return self._computed(lambda: reader.answering(query.questions, best, near, PUBLIC_LEAST))
+        least = LEAST if premise else PUBLIC_LEAST
+        return self._computed(
+            lambda: reader.answering(query.questions, best, near, least, premise=premise)
+        )
 
     def _passages(self, corpus: Corpus, message: str, top_k: int) -> list[Hit]:
         """Passages of a few hundred tokens that answer a message, best first."""

@@ -1,17 +1,16 @@
 """Learn to tell whose matter a question is: `python -m training.whose`
 
-A logistic regression over the packaged embedder's vectors of the questions in `data/whose.jsonl`:
-`own`, the rest (`world`, and `both`, which need the cloud as well), and other languages than
-English, in which that embedder tells them apart no better than 0.65. How much it is worth beside a
-line's own log-odds is fitted on the documents kept apart, ten at once, which are asked their own
-questions and the world's.
+A logistic regression over what the embedded judge makes of the questions in `data/whose.jsonl`:
+`own`, `world`, `both`, and those not in English, which it was not trained to read. How much it is
+worth beside a line's own log-odds is fitted on the documents kept apart, ten at once, which are
+asked their own questions and the world's.
 """
 
 from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -32,29 +31,39 @@ _EACH = 3
 Odds = npt.NDArray[np.float64]
 
 
-def learnt(vectors: npt.NDArray[np.float32], kinds: list[int]) -> tuple[LogisticRegression, Odds]:
-    """The regression, and the log-odds of each question by one that has not seen it."""
-    model = LogisticRegression(C=3.0, max_iter=3000)
-    apart = cross_val_predict(model, vectors, kinds, cv=5, method="predict_log_proba")
-    return model.fit(vectors, kinds), odds_of(apart)
+def learnt(
+    states: npt.NDArray[np.float32], kinds: list[int]
+) -> tuple[LogisticRegression, npt.NDArray[np.float64]]:
+    """The regression, and each question's log-probabilities by one that has not seen it."""
+    model = LogisticRegression(C=0.3, max_iter=4000)
+    apart = cross_val_predict(model, states, kinds, cv=5, method="predict_log_proba")
+    return model.fit(states, kinds), apart
 
 
 def odds_of(log_p: npt.NDArray[np.float64]) -> Odds:
-    """As `dragon.retrieval.whose.own_odds`, of log-probabilities [questions, 3]."""
-    own, other, unread = log_p.T
-    return np.logaddexp(own, unread) - np.logaddexp(other, unread)
+    """As `dragon.retrieval.whose.Whose.own`, of log-probabilities [questions, 4]."""
+    own, world, both, unread = log_p.T
+    return np.logaddexp(own, unread) - np.logaddexp(np.logaddexp(world, both), unread)
 
 
 def kind_of(row: dict[str, str]) -> int:
-    """0: one's own, 1: not, or not alone, 2: not in English."""
-    return 2 if row["language"] != "en" else int(row["whose"] != "own")
+    """The number of its class, in the order of the weights."""
+    return ("own", "world", "both").index(row["whose"]) if row["language"] == "en" else 3
+
+
+def states_of(questions: Sequence[str], judge: Judge) -> npt.NDArray[np.float32]:
+    """float32 [questions, 2 * width]."""
+    made = [judge.state(question) for question in questions]
+    assert all(each is not None for each in made), "all are in a script that the judge reads"
+    return np.array(made)
 
 
 def asked(
-    model: LogisticRegression, world: Iterator[tuple[str, float]], embedder: Embedder
+    model: LogisticRegression, world: Iterator[tuple[str, float]], judge: Judge
 ) -> Iterator[tuple[float, float, bool]]:
     """The surest line's log-odds, the question's, and whether it is one of the document's own."""
-    rng, reader = random.Random(1), find.LineReader(Judge.load(), embedder)
+    rng, embedder = random.Random(1), Embedder.load()
+    reader = find.LineReader(judge, embedder)
     texts = list(read_file(FOLDER / "questions" / KEPT_APART))
     rng.shuffle(texts)
     for at in range(0, len(texts), TOGETHER):
@@ -64,7 +73,7 @@ def asked(
         near = {hit.id: [o for o in every if o.document == hit.document] for hit in every}
         for text in pool:
             questions = [question for question, _ in rng.sample(text.asked, _EACH)]
-            odds = odds_of(model.predict_log_proba(embedder.embed(questions)))
+            odds = odds_of(model.predict_log_proba(states_of(questions, judge)))
             own = [(*each, True) for each in zip(questions, odds, strict=True)]
             for question, odd, is_own in [*own, *((*next(world), False) for _ in range(_EACH))]:
                 best = find.ranked([question], embedder.embed([question]), every)
@@ -76,20 +85,19 @@ def main() -> None:
     """Learn, write the weights, and print how good they are and what they are worth."""
     lines = (FOLDER / "whose.jsonl").read_text("utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
-    kinds, embedder = [kind_of(row) for row in rows], Embedder.load()
-    model, apart = learnt(embedder.embed([row["q"] for row in rows]), kinds)
-    told = [(odds > 0) == (kind == 0) for odds, kind in zip(apart, kinds, strict=True) if kind < 2]
-    print(f"{len(told)} questions in English, told rightly by the other four fifths: "
-          f"{np.mean(told):.3f}")  # fmt: skip
+    kinds, judge = [kind_of(row) for row in rows], Judge.load()
+    model, apart = learnt(states_of([row["q"] for row in rows], judge), kinds)
+    odds, chosen, english = odds_of(apart), apart.argmax(1), np.array(kinds) < 3
+    told = ((odds > 0) == (np.array(kinds) == 0))[english]
+    print(f"{len(told)} questions in English, each by the other four fifths: own {told.mean():.3f}")
+    for kind, name in enumerate(("own", "world", "both")):
+        said = np.mean(chosen[np.array(kinds) == kind] == 2)
+        print(f"  of {name}, taken for both: {said:.3f}")
     weights = np.concatenate((model.coef_, model.intercept_[:, None]), axis=1)
-    np.save(WHOSE, weights.astype(np.float32))
-    world = [
-        (row["q"], odds)
-        for row, odds, kind in zip(rows, apart, kinds, strict=True)
-        if kind == 1 and row["whose"] == "world"
-    ]
+    np.savez(WHOSE, judge=judge.fingerprint, weights=weights.astype(np.float32))
+    world = [(row["q"], odd) for row, odd, kind in zip(rows, odds, kinds, strict=True) if kind == 1]
     random.Random(1).shuffle(world)
-    seen = np.array(list(asked(model, iter(world), embedder)))
+    seen = np.array(list(asked(model, iter(world), judge)))
     lines_and_questions = np.stack((seen[:, 0], np.minimum(0, seen[:, 1])), axis=1)
     fitted = LogisticRegression(C=1e4).fit(lines_and_questions, seen[:, 2]).coef_[0]
     print(f"WORLD = {fitted[1] / fitted[0]:.2f}")

@@ -74,6 +74,8 @@ class Decider:
         found: Retrieved | None = None
         if request.cloud is Cloud.WHEN_NEEDED:
             found = await self.retrieval.find(request, request.limit)
+            if found.premise and not hides(request):
+                return Decision(replace(request, premise=found.premise), found.begun())
             if request.judged and found.answers:
                 return Decision(_without_cloud(request), found, (NotAsked(),))
         if rewritten:

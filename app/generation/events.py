@@ -46,8 +46,9 @@ class GenerationRequest:
     unless `judged` is false, only passages that answer it are used. The cloud gets `cloud_query`
     instead; None means `query`. A model rewrites the question of a chat's `messages` to stand
     alone, and the cloud's from `cloud_messages`, which may differ; `parts` are what those hold, as
-    the ledger names it. `prompt` is what the client's own chat begins with and holds, where the
-    answer is written from another one.
+    the ledger names it. A joint answer begins with the `premise`, the tokens of a line of the
+    person's own documents that the question leans on; the cloud searches with both. `prompt` is
+    what the client's own chat begins with and holds, where the answer is written from another one.
     `max_tokens` 0 writes nothing and only scores the prompt. A `stop` string ends the answer, and
     is part of it if `with_stop`; any of the `stop_tokens` ends it, too. The text includes special
     tokens that do not end it if `special`. `documents` and `collections` limit which of the
@@ -63,6 +64,7 @@ class GenerationRequest:
     judged: bool = True
     cloud_conversation: tuple[int, ...] | None = None
     cloud_query: str | None = None
+    premise: tuple[int, ...] = ()
     messages: tuple[Message, ...] = ()
     cloud_messages: tuple[Message, ...] = ()
     prompt: tuple[Begins, tuple[int, ...]] | None = None

@@ -12,6 +12,7 @@ from dragon.inference.rows import Row
 from dragon.inference.weighting import Rescoring, Weights, shared
 from dragon.link import control
 from dragon.protocol.aggregator_policy import Schedule
+from dragon.retrieval.relevance import BARE_RELEVANCE, LEAST
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,8 @@ class Retrieved:
 
     `answers`: they were judged to answer the question on their own. `nothing_relevant`: the search
     found none that does. `unread_documents` could not be searched yet. `passages` are the digests
-    of those whose budgets are tracked. `closest` come nearest apart from the sources.
+    of those whose budgets are tracked. `closest` come nearest apart from the sources. `premise` are
+    the tokens of the line that a question leans on, which the world's documents answer.
     """
 
     rows: Sequence[Row]
@@ -31,11 +33,20 @@ class Retrieved:
     nothing_relevant: bool = False
     unread_documents: int = 0
     closest: Sequence[Source] = ()
+    premise: tuple[int, ...] = ()
 
     def referring(self, bare: Sequence[int]) -> Retrieved:
         """With a bare row, of no weight, after the others: the distribution without passages."""
         rows = self.rows if not self.sources else [*self.rows, Row(tuple(bare), -math.inf)]
         return replace(self, rows=rows, rescoring=None)
+
+    def begun(self) -> Retrieved:
+        """For an answer that begins with the premise and ends there if the cloud finds nothing.
+
+        So its rows count less than any line that answers, and more than none.
+        """
+        rows = [replace(row, relevance=(BARE_RELEVANCE + LEAST) / 2) for row in self.rows]
+        return replace(self, rows=rows, answers=False)
 
     def weighted(self) -> list[Source]:
         """The documents with their weights; those in one row share the row's."""
@@ -89,6 +100,7 @@ def opening(
         raw=request.raw,
         begins=request.begins,
         query=request.asked,
+        premise=request.premise,
         judged=request.judged,
         mode=request.mode,
         sampling=request.sampling,
@@ -124,6 +136,7 @@ def _scoring(
         raw=request.raw,
         begins=request.begins,
         query=request.asked,
+        premise=request.premise,
         judged=request.judged,
         top_k=plan.top_k,
         slope=plan.slope,

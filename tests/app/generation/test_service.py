@@ -25,8 +25,9 @@ from dragon.errors import ContextLengthError, InvalidRequestError
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.retrieval.prompt_rows import Answers
+from dragon.retrieval.relevance import BARE_RELEVANCE, LEAST
 from dragon.sampling.params import Mode, Sampling
-from tests.samples import embedder
+from tests.samples import embedder, judge
 
 TEXT = "The combination of the safe is 31-7-12."
 WHOLE, KNOWN = "Who is Imogen's therapist, and the safe?", "What is the combination of the safe?"
@@ -93,6 +94,15 @@ def needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Retrieval, "needless", needless)
 
 
+@pytest.fixture
+def rewritten_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def as_asked(_: object, request: GenerationRequest) -> GenerationRequest:
+        return request
+
+    monkeypatch.setattr(Rewriter, "alone", as_asked)
+    monkeypatch.setattr(Rewriter, "alone_for_cloud", as_asked)
+
+
 def service(
     tokenizer: Tokenizer, ledger: Ledger, documents: Documents, pool: ThreadPoolExecutor
 ) -> GenerationService:
@@ -104,7 +114,7 @@ def service(
     )
     store: Any = documents
     found = Retrieval(
-        tokenizer, embedder(), nothing, engine, store, link, Answers.LINES, None, 0, slope=0
+        tokenizer, embedder(), judge(), engine, store, link, Answers.LINES, None, 0, slope=0
     )
     rewriter: Any = Rewriter()
     account: Any = ledger
@@ -153,23 +163,16 @@ WORLD, MINE = "How tall does a giraffe get?", "When is our rent due?"
         (MINE, -1.0, None, True),
     ],
 )
-@pytest.mark.usefixtures("needed")
+@pytest.mark.usefixtures("needed", "rewritten_as_asked")
 async def test_what_anybody_may_ask_stays_only_where_a_line_is_sure(
     tokenizer: Tokenizer,
     pool: ThreadPoolExecutor,
-    monkeypatch: pytest.MonkeyPatch,
     question: str,
     relevance: float,
     chosen: tuple[str, ...] | None,
     stays: bool,
 ) -> None:
     """The line takes part all the same, beside what the cloud finds."""
-
-    async def as_asked(_: object, request: GenerationRequest) -> GenerationRequest:
-        return request
-
-    monkeypatch.setattr(Rewriter, "alone", as_asked)
-    monkeypatch.setattr(Rewriter, "alone_for_cloud", as_asked)
     asked = (Message("user", question),)
     request = GenerationRequest(
         (20,), question, Sampling(), messages=asked, cloud_messages=asked, max_tokens=5,
@@ -205,6 +208,33 @@ async def test_what_looks_like_small_talk_may_stand_for_a_question(
         chat = (Message("user", "How long is wool?"), Message("user", "And silk?"))
         request = GenerationRequest((20,), alone, Sampling(), messages=chat)
         assert await found.needless(request) is needless
+
+
+LEANS = "What is the capital of the country our au pair comes from?"
+
+
+@pytest.mark.parametrize(
+    ("known", "epsilon", "begins"), [(None, None, True), ((22,), None, False), (None, 1.0, False)]
+)
+@pytest.mark.usefixtures("needed", "rewritten_as_asked")
+async def test_what_leans_on_a_line_begins_with_it_where_the_cloud_may_know_the_question(
+    tokenizer: Tokenizer,
+    pool: ThreadPoolExecutor,
+    known: tuple[int, ...] | None,
+    epsilon: float | None,
+    begins: bool,
+) -> None:
+    asked = (Message("user", LEANS),)
+    request = GenerationRequest(
+        (20,), LEANS, Sampling(), messages=asked, cloud_messages=asked, max_tokens=5,
+        cloud=Cloud.WHEN_NEEDED, cloud_query="What?" if known else None, epsilon=epsilon,
+    )  # fmt: skip
+    decided = await service(tokenizer, Ledger(), Documents(LEANS), pool).decider.decide(request)
+    assert decided.request.joint is begins
+    assert tokenizer.decode(decided.request.premise) == (TEXT if begins else "")
+    if begins:
+        assert decided.found is not None
+        assert [row.relevance for row in decided.found.rows] == [(BARE_RELEVANCE + LEAST) / 2]
 
 
 CONTEXT, BEFORE = 100, 6

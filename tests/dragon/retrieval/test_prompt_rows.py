@@ -48,6 +48,16 @@ def test_without_a_passage_that_fits_there_is_the_bare_row(
     assert rows == [Row(tuple(tokenizer.bare_row(raw=raw)), BARE_RELEVANCE)]
 
 
+def test_a_passage_is_quoted_behind_what_the_answer_begins_with(tokenizer: Tokenizer) -> None:
+    begun = tuple(tokenizer.encode("Ada moved in on 3 May."))
+    rows, _ = document_rows(
+        tokenizer, PASSAGES[2:], 60, raw=False, quotes=True, premise=begun
+    )  # fmt: skip
+    (quote,) = rows[0].quotes
+    assert tokenizer.decode(quote.first) == f"Ada moved in on 3 May. {PASSAGES[2].text}"
+    assert quote.first[: len(begun)] == begun
+
+
 def test_a_text_is_continued_from_what_is_near_not_from_what_answers() -> None:
     near, far = hits([("The lamp is lit.", ""), ("Quiz: jazz, fjords?", "")])
     near, far = (replace(hit, vector=None, relevance=nats) for hit, nats in ((near, 1), (far, 9)))

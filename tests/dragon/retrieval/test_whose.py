@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from dragon.retrieval.whose import own_odds, own_prior
-from tests.samples import embedder
+from dragon.retrieval.whose import Whose, whose
+from tests.samples import judge
 
 OWN = ("When is our rent due?", "Which locker is Hannah's?", "What does the lease say on pets?")
 WORLD = (
@@ -16,25 +16,41 @@ WORLD = (
     "What is the capital of Norway?",
     "who painted the Mona Lisa",
 )
+BOTH = (
+    "What is the capital of the country our au pair comes from?",
+    "Who composed the piece that Lena plays at the concert?",
+    "How high is the mountain we climb in August?",
+)
 UNREAD = ("Wann ist die Miete fällig?", "¿Cuándo vence el contrato?", "Wie hoch wird eine Giraffe?")
 
 
 @pytest.mark.parametrize("question", OWN)
 def test_what_is_asked_of_ones_own_matters_is_left_to_the_lines(question: str) -> None:
-    assert own_odds(question, embedder()) > 0
-    assert own_prior(question, embedder()) == 0.0
+    matter = whose(question, judge())
+    assert matter.own > 0
+    assert matter.prior == 0.0
+    assert not matter.leans
 
 
 @pytest.mark.parametrize("question", WORLD)
 def test_what_anybody_may_ask_needs_a_surer_line(question: str) -> None:
-    assert own_prior(question, embedder()) < -0.5
+    matter = whose(question, judge())
+    assert matter.prior < -0.5
+    assert not matter.leans
+
+
+@pytest.mark.parametrize("question", BOTH)
+def test_what_leans_on_ones_own_matters_is_told_from_both(question: str) -> None:
+    assert whose(question, judge()).leans
 
 
 @pytest.mark.parametrize("question", UNREAD)
 def test_of_a_language_that_it_does_not_read_it_says_nothing(question: str) -> None:
-    assert own_odds(question, embedder()) == pytest.approx(0.0, abs=0.2)
+    matter = whose(question, judge())
+    assert matter.own == pytest.approx(0.0, abs=0.2)
+    assert not matter.leans
 
 
-def test_another_embedder_says_nothing() -> None:
+def test_another_judge_says_nothing() -> None:
     other: Any = SimpleNamespace(fingerprint="another")
-    assert own_prior(WORLD[0], other) == 0.0
+    assert whose(WORLD[0], other) == Whose()
