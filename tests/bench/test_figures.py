@@ -6,6 +6,8 @@ import random
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from bench.experiments import figures, scheduling
 from bench.lib import paper
 from bench.lib.acceptances import Acceptance, Acceptances
@@ -95,3 +97,12 @@ def test_every_figure_draws(tmp_path: Path) -> None:
     figures.draw_scheduling([row | {"temperature": 1.0} for row in rows], "scheduling", results)
     for name in ("latency", "ttft", "scheduling"):
         assert "<svg" in (tmp_path / "figures" / f"{name}.svg").read_text()
+
+
+def test_all_figures_are_made_unless_some_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    parsed = figures.parser().parse_args
+    assert parsed([]).figures == []
+    assert parsed(["8", "9"]).figures == [figures.figure_8, figures.figure_9]
+    with pytest.raises(SystemExit):
+        parsed(["4"])
+    assert "not one of 5 to 9: 4" in capsys.readouterr().err
