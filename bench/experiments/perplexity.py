@@ -10,13 +10,15 @@ wire form.
   A row's relevance is its passage's cosine times the slope, which is calibrated as by `dragon
   profile`, on other windows of the same split; `DRAGON/0` is with all rows alike.
 - `DRAGON/rescored`: the same, with relevance re-scored on the text; with `--rescore-every` only.
+- `rows/cloud`, `rows/device`: one side's rows alone, mixed token by token.
 - `DRDG/SW`: each side's rows mixed token by token, the two sides by the likelihood of the window.
 - `CRCG/device`, `CRCG/cloud`: one side's passages before the text, in one row.
 - `DRCG/Text`, `DRCG/KV`: both sides' passages, the cloud's first; as KV these are in bfloat16.
 
 `gain` is (PPL_none - PPL_DRAGON) / (PPL_none - the best of CRCG and DRCG), null where none of these
-is better than `none`; `below_best` is the perplexity of that best one less the system's own.
-Standard errors are of the jackknife over windows, so those of differences are of pairs.
+is better than `none`; `below_best` is the perplexity of that best one less the system's own,
+`below_side` that of the better side's rows alone less DRAGON's. Standard errors are of the
+jackknife over windows, so those of differences are of pairs.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from typing import Any
 import torch
 
 from bench.lib import report, wikitext
-from bench.lib.teacher_forcing import Case, Outcome, Systems
+from bench.lib.teacher_forcing import SIDES, Case, Outcome, Systems
 from bench.lib.wikitext import Corpus
 from dragon.inference.choice import ModelChoice
 from dragon.inference.rows import Row
@@ -62,18 +64,25 @@ def gain(outcomes: Sequence[Outcome], tokens: Sequence[int], k: int) -> float | 
     """
     none = perplexity(outcomes, tokens, ("none", 0))
     dragon = perplexity(outcomes, tokens, ("DRAGON", k))
-    best = best_of(outcomes, tokens, k)
+    best = best_of(outcomes, tokens, CENTRALISED, k)
     return (none - dragon) / (none - best) if best < none else None
 
 
-def best_of(outcomes: Sequence[Outcome], tokens: Sequence[int], k: int) -> float:
-    """The perplexity of the best centralised system."""
-    return min(perplexity(outcomes, tokens, (name, k)) for name in CENTRALISED)
+def best_of(
+    outcomes: Sequence[Outcome], tokens: Sequence[int], names: Sequence[str], k: int
+) -> float:
+    """The perplexity of the best of these systems."""
+    return min(perplexity(outcomes, tokens, (name, k)) for name in names)
 
 
-def below_best(outcomes: Sequence[Outcome], tokens: Sequence[int], key: tuple[str, int]) -> float:
-    """How far a system is below the best centralised one."""
-    return best_of(outcomes, tokens, key[1]) - perplexity(outcomes, tokens, key)
+def below(
+    outcomes: Sequence[Outcome],
+    tokens: Sequence[int],
+    names: Sequence[str],
+    key: tuple[str, int],
+) -> float:
+    """How far a system is below the best of these."""
+    return best_of(outcomes, tokens, names, key[1]) - perplexity(outcomes, tokens, key)
 
 
 def jackknife(
@@ -110,13 +119,16 @@ def table(outcomes: Sequence[Outcome], tokens: Sequence[int]) -> list[Result]:
             "tokens": sum(tokens),
         }
         if name.startswith("DRAGON"):
-            difference = partial(below_best, key=(name, k))
+            difference = partial(below, names=CENTRALISED, key=(name, k))
             row["below_best"] = difference(outcomes, tokens)
             row["below_stderr"] = jackknife(difference, outcomes, tokens)
         if name == "DRAGON":
             ratio = partial(gain, k=k)
             row["gain"] = ratio(outcomes, tokens)
             row["gain_stderr"] = jackknife(ratio, outcomes, tokens)
+            aside = partial(below, names=SIDES, key=(name, k))
+            row["below_side"] = aside(outcomes, tokens)
+            row["side_stderr"] = jackknife(aside, outcomes, tokens)
         rows.append(row)
     return rows
 
@@ -241,10 +253,12 @@ def parser() -> argparse.ArgumentParser:
 
 
 COLUMNS = ["system", "documents", "perplexity", "stderr", "tokens"]
-COLUMNS += ["below_best", "below_stderr", "gain", "gain_stderr", "slope"]
+COLUMNS += ["below_best", "below_stderr", "below_side", "side_stderr"]
+COLUMNS += ["gain", "gain_stderr", "slope"]
 NOTES = f"""`documents` are those of each side. `gain` is (PPL_none - PPL_DRAGON) / (PPL_none - PPL
 of the best centralised system); none where no centralised system beats no retrieval. `below_best`
-is the latter's perplexity less the system's own, with the standard error of pairs of windows.
+is the latter's perplexity less the system's own, `below_side` that of the better of `rows/cloud`
+and `rows/device`, each with the standard error of pairs of windows.
 The `slope` of `DRAGON`, nats a unit of cosine, was calibrated on as many other windows, at most
 {LEAST_WINDOWS}, with two documents a side. `DRAGON/8` is with 8, `DRAGON/0` with all rows alike."""
 

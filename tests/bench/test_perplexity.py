@@ -81,6 +81,8 @@ def test_systems_see_their_own_passages(model: LanguageModel, tokenizer: Tokeniz
         return float(Scorer(model).score([prefix], WINDOW)[prefix][:15].sum())
 
     assert outcome["CRCG/cloud", 1] == pytest.approx(expected(passages[0]), abs=1e-3)
+    assert outcome["rows/cloud", 1] == pytest.approx(expected(passages[0]), abs=1e-3)
+    assert outcome["rows/device", 1] == pytest.approx(expected(passages[1]), abs=1e-3)
     assert outcome["CRCG/device", 1] == pytest.approx(expected(passages[1]), abs=1e-3)
     both = [token for passage in passages for token in passage][:CONTEXT_TOKENS]
     assert outcome["DRCG/Text", 8] == pytest.approx(expected(both), abs=1e-3)
@@ -127,6 +129,7 @@ def test_gain_compares_with_the_best_centralised_system() -> None:
     def outcome(none: float, dragon: float, best: float) -> dict[tuple[str, int], float]:
         names = {"DRAGON": dragon, "CRCG/device": best, "CRCG/cloud": best - 1}
         names |= {"DRCG/Text": best - 2, "DRCG/KV": best - 3}
+        names |= {"rows/cloud": dragon - 2, "rows/device": dragon - 1}
         return {("none", 0): none} | {(name, 8): value for name, value in names.items()}
 
     better = [outcome(-30.0, -20.0, -25.0)] * 2
@@ -138,6 +141,8 @@ def test_gain_compares_with_the_best_centralised_system() -> None:
     row = next(row for row in table(worse, [10, 10]) if row["system"] == "DRAGON")
     assert row["below_best"] == pytest.approx(math.exp(3.5) - math.exp(2))
     assert row["below_stderr"] == pytest.approx(0)
+    assert row["below_side"] == pytest.approx(math.exp(2.1) - math.exp(2))
+    assert row["side_stderr"] == pytest.approx(0)
     assert row["gain"] is None
     assert row["gain_stderr"] is None
     assert row["tokens"] == 20
