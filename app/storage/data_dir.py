@@ -1,9 +1,8 @@
 """The data directory: used by one device at a time, backed up and restored as a whole.
 
-A backup is one ZIP file, which can be written even while the device serves: first `backup.json`,
-which lists the rest, then `dragon.db` (a snapshot of the database), `files/` (originals and parsed
-text) and `index/` (vectors). The document KV cache, which answers refill, and the API key are left
-out.
+A backup is one ZIP file, which can be written even while the device serves: `dragon.db` (a snapshot
+of the database), `files/` (originals and parsed text), `index/` (vectors), and `backup.json`, which
+lists them. The document KV cache, which answers refill, and the API key are left out.
 
 A restore takes nothing but rows from the archive's database, whose schema may contain anything:
 triggers that run later, views in place of tables, folders to watch. The rows go, table by table,
@@ -21,7 +20,7 @@ import sqlite3
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -91,7 +90,7 @@ def note_database(data_dir: Path) -> None:
 VERSION = 1
 _LIST = "backup.json"
 _FOLDERS = ("files", "index")
-_ATTEMPTS = 5
+_ATTEMPTS = 100
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}"
 _OURS = re.compile(
     rf"{re.escape(DATABASE)}|files/{_NAME}/(original|text)|index/{_NAME}\.safetensors"
@@ -120,36 +119,53 @@ def backup(data_dir: Path, out: Path) -> Contents:
         raise BackupError(f"There is no database in {data_dir}. Is DRAGON_DATA_DIR right?")
     if not out.parent.is_dir():
         raise BackupError(f"There is no directory {out.parent}.")
+    lost: set[str] = set()
     for _ in range(_ATTEMPTS):
-        # A document deleted meanwhile must not be restored in part: the next snapshot lacks it.
-        with suppress(FileNotFoundError):
-            return _write(data_dir, out, missing_ok=False)
-    return _write(data_dir, out, missing_ok=True)  # missing files were lost earlier
+        # A document deleted meanwhile must not be restored in part: the next snapshot lacks it. If
+        # that has it still, its file was lost before.
+        with suppress(_GoneError):
+            return _write(data_dir, out, lost)
+    raise BackupError("Documents are being deleted all the time. Try again when that is over.")
 
 
-def _write(data_dir: Path, out: Path, *, missing_ok: bool) -> Contents:
+class _GoneError(Exception):
+    """An original was deleted after the snapshot, or is lost."""
+
+
+def _write(data_dir: Path, out: Path, lost: set[str]) -> Contents:
+    """Write the archive. Raises `_GoneError` for originals that are not `lost`, which are then."""
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as directory:
         snapshot = Path(directory) / DATABASE
         documents = _snapshot(data_dir / DATABASE, snapshot)
-        paths = {DATABASE: snapshot, **_files(data_dir, documents)}
-        if missing_ok:
-            paths = {name: path for name, path in paths.items() if path.exists()}
-        contents = Contents(
-            VERSION,
-            datetime.now(UTC).isoformat(timespec="seconds"),
-            len(documents),
-            {name: path.stat().st_size for name, path in paths.items()},
-        )
+        files = _files(data_dir, documents)
+        gone = {name for name in _originals(documents) if not files[name].exists()}
+        if gone - lost:
+            lost |= gone
+            raise _GoneError
         whole = Path(directory) / "archive"
         with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, path in {DATABASE: snapshot, **files}.items():
+                try:
+                    archive.write(path, name)
+                except FileNotFoundError:
+                    if name in _originals(documents) - lost:
+                        raise _GoneError from None
+            contents = Contents(
+                VERSION,
+                datetime.now(UTC).isoformat(timespec="seconds"),
+                len(documents),
+                {each.filename: each.file_size for each in archive.infolist()},
+            )
             archive.writestr(_LIST, json.dumps(asdict(contents)))
-            for name, path in paths.items():
-                archive.write(path, name)
         whole.chmod(0o600)
         with whole.open("rb") as file:
             os.fsync(file.fileno())
         whole.replace(out)
     return contents
+
+
+def _originals(documents: Iterable[str]) -> set[str]:
+    return {f"files/{document}/original" for document in documents}
 
 
 def _snapshot(database: Path, copy: Path) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sqlite3
@@ -153,6 +154,33 @@ async def test_what_cannot_be_backed_up(tmp_path: Path) -> None:
     restore(tmp_path / "backup.zip", tmp_path / "new")
     async with opened(tmp_path / "new") as store:
         assert len(await store.search("spare key", 1)) == 1
+
+
+async def test_documents_that_are_deleted_one_by_one_meanwhile_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, written = tmp_path / "data", zipfile.ZipFile.write
+    async with opened(data) as store:
+        documents = [
+            (await ingest(store, f"{n}.txt", f"The walnut {n} is locked.".encode())).id
+            for n in range(12)
+        ]
+        waiting, loop = list(documents[:-1]), asyncio.get_running_loop()
+
+        def write(archive: zipfile.ZipFile, path: Path, name: str) -> None:
+            """As it is, but just before the original of another one is read, that is deleted."""
+            if waiting and name == f"files/{waiting[0]}/original":
+                deleting = store.delete(waiting.pop(0))
+                asyncio.run_coroutine_threadsafe(deleting, loop).result()
+            written(archive, path, name)
+
+        monkeypatch.setattr(zipfile.ZipFile, "write", write)
+        made = await asyncio.to_thread(backup, data, tmp_path / "backup.zip")
+        assert made.documents == 1
+    assert restore(tmp_path / "backup.zip", tmp_path / "new") == made
+    async with opened(tmp_path / "new") as store:
+        assert [each.id for each in await store.list()] == documents[-1:]
+    assert traces(tmp_path / "new", *(f"walnut {n} ".encode() for n in range(11))) == []
 
 
 @pytest.mark.parametrize(
