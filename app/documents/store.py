@@ -168,9 +168,9 @@ class DocumentStore:
 
     async def share(self, document_id: str, *, shared: bool) -> Document:
         """Let all others read a document, or none: then its passages vanish from their answers."""
-        await self.own(document_id)
         of_document = Chunk.document_id == document_id
         async with self._changing:
+            await self.own(document_id)
             async with self._sessions.begin() as session:
                 for table, those in ((Document, Document.id == document_id), (Chunk, of_document)):
                     await session.execute(update(table).where(those).values(shared=shared))

@@ -470,3 +470,11 @@ async def test_a_new_version_of_what_is_shared_is_shared(store: DocumentStore) -
         await store.delete(second.id)
     (hit, *_) = await store.search("What is the router's passcode?", 1)
     assert hit.document == second.id
+
+
+async def test_one_that_is_being_deleted_can_no_longer_be_shared(store: DocumentStore) -> None:
+    document = await ingest(store, "key.txt", NOTE)
+    deleting = asyncio.create_task(store.delete(document.id))
+    with pytest.raises(NotFoundError):
+        await asyncio.gather(*(store.share(document.id, shared=each) for each in (True, False)))
+    await deleting
