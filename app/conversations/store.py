@@ -14,11 +14,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, delete, func, literal_column, select, update
+from sqlalchemy import ColumnElement, Select, delete, false, func, literal_column, select, update
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.documents.erasure import cited, without
+from app.documents.redaction import Redaction
 from app.documents.uploads import clean_collection
 from app.owners import acting, everyone
 from app.storage import message_search
@@ -46,6 +47,8 @@ class ConversationStore:
     def __init__(self, sessions: async_sessionmaker[AsyncSession], purge: Purge) -> None:
         self._sessions = sessions
         self._purge = purge
+        # By the ids of answers that were being written then, and of documents.
+        self._redactions: dict[str, dict[str, Redaction]] = {}
         self.projects = Projects(sessions)
 
     async def start(self) -> None:
@@ -112,12 +115,16 @@ class ConversationStore:
             return await _message(session, identity)
 
     async def path(self, identity: str) -> Sequence[StoredMessage]:
-        """The branch that ends with a message, its first question first."""
-        message = await self.message(identity)
-        known = {each.id: each for each in await self.messages(message.conversation_id)}
-        path = [message]
-        while path[-1].parent_id is not None:
-            path.append(known[path[-1].parent_id])
+        """The branch that ends with a message, its first question first. Raises `NotFoundError`."""
+        conversation = (await self.message(identity)).conversation_id
+        known = {each.id: each for each in await self.messages(conversation)}
+        path: list[StoredMessage] = []
+        above: str | None = identity
+        while above is not None:
+            if above not in known:  # deleted at this moment
+                raise _no_message()
+            path.append(known[above])
+            above = path[-1].parent_id
         return path[::-1]
 
     async def answers(self, question: str) -> Sequence[StoredMessage]:
@@ -210,30 +217,48 @@ class ConversationStore:
         record: dict[str, Any],
         tokens: Sequence[Any] | None = None,
     ) -> None:
-        """Store what is written of an answer; one deleted meanwhile stays deleted."""
+        """Store what is written of an answer; one deleted meanwhile stays deleted.
+
+        What was redacted since it was begun is redacted in it, too.
+        """
+        known = dict(self._redactions.get(identity, {}))
+        for each in known.values():
+            text, record = await each.of(text, record, state)
         async with self._sessions.begin() as session:
-            values: dict[str, Any] = {"state": state, "text": text}
-            if tokens is not None:
-                values["tokens"] = list(tokens)
             saved = await session.scalar(
                 update(StoredMessage)
                 .where(StoredMessage.id == identity)
-                .values(values)
+                .values(state=state)
                 .returning(StoredMessage)
             )
-            if saved is None:
-                return
-            # Checked within the transaction, after its first write: none is deleted from here on.
-            cites = cited(record)
-            there = await session.scalars(select(Document.id).where(Document.id.in_(cites)))
-            saved.record = without(record, cites.difference(there))
-            await session.execute(
-                update(Conversation)
-                .where(Conversation.id == saved.conversation_id)
-                .values(updated_at=int(time.time()))
-            )
-            if state != MessageState.WRITING:
-                await message_search.index(session, saved)
+            if saved is not None:
+                # Checked within the transaction, after its first write: no document is deleted or
+                # redacted from here on.
+                held = self._redactions.get(identity, {})
+                for late in held.keys() - known.keys():
+                    text, record = await held[late].of(text, record, state)
+                cites = cited(record)
+                there = await session.scalars(select(Document.id).where(Document.id.in_(cites)))
+                saved.text, saved.record = text, without(record, cites.difference(there))
+                if tokens is not None or held:
+                    saved.tokens = [] if held else list(tokens or ())
+                await session.execute(
+                    update(Conversation)
+                    .where(Conversation.id == saved.conversation_id)
+                    .values(updated_at=int(time.time()))
+                )
+                if state != MessageState.WRITING:
+                    await message_search.index(session, saved)
+        if saved is None or state != MessageState.WRITING:
+            self._redactions.pop(identity, None)
+
+    async def redact(self, redaction: Redaction) -> None:
+        """Redact what is stored, and of answers that are being written what will be."""
+
+        def hold(answer: str) -> None:
+            self._redactions.setdefault(answer, {})[redaction.document] = redaction
+
+        await redaction.apply(hold)
 
     async def change(
         self,
@@ -268,13 +293,14 @@ class ConversationStore:
                 found.private = private
             return found
 
+    async def ledgers(self, identity: str) -> set[str]:
+        """The ids in the ledger of a conversation's answers. Raises `NotFoundError`."""
+        return {key for each in await self.messages(identity) for key in _ledgers(each)}
+
     async def delete(self, identity: str) -> None:
         """Delete a conversation, on disk and from the search. Raises `NotFoundError`."""
         async with self._sessions.begin() as session:
-            asked = StoredMessage.conversation_id == identity
-            await _forget_given(session, await session.scalars(select(StoredMessage).where(asked)))
-            await session.delete(await _conversation(session, identity))
-            await message_search.forget_conversation(session, identity)
+            await _delete(session, identity)
             await message_search.merge(session)
         await self._purge.now()
 
@@ -283,26 +309,31 @@ class ConversationStore:
 
         A conversation without turns is deleted.
         """
-        messages = await self.messages((await self.message(answer)).conversation_id)
-        by_id = {message.id: message for message in messages}
-        question = by_id[by_id[answer].parent_id or answer]
-        gone = {question.id}
-        for message in messages:  # parents come first
-            if message.parent_id in gone:
-                gone.add(message.id)
-        if len(gone) == len(messages):
-            return await self.delete(question.conversation_id)
         async with self._sessions.begin() as session:
-            await _forget_given(session, (by_id[each] for each in gone))
-            await session.execute(delete(StoredMessage).where(StoredMessage.id == question.id))
-            conversation = await _conversation(session, question.conversation_id)
-            if conversation.leaf in gone:
-                others = (each.id for each in messages if each.id not in gone)
-                conversation.leaf = question.parent_id or next(others)
-            for identity in gone:
-                await message_search.forget(session, identity)
+            # The first statement writes: nothing follows the turn from here on.
+            await session.execute(update(StoredMessage).where(false()).values(text=""))
+            conversation = (await _message(session, answer)).conversation_id
+            of_it = select(StoredMessage).where(StoredMessage.conversation_id == conversation)
+            found = await session.scalars(of_it.order_by(StoredMessage.number))
+            messages = {message.id: message for message in found}
+            question = messages[messages[answer].parent_id or answer]
+            gone = {question.id}
+            for message in messages.values():  # parents come first
+                if message.parent_id in gone:
+                    gone.add(message.id)
+            if len(gone) == len(messages):
+                await _delete(session, conversation)
+            else:
+                await _forget_given(session, (messages[each] for each in gone))
+                await session.execute(delete(StoredMessage).where(StoredMessage.id == question.id))
+                changed = await _conversation(session, conversation)
+                if changed.leaf in gone:
+                    others = (each for each in messages if each not in gone)
+                    changed.leaf = question.parent_id or next(others)
+                for identity in gone:
+                    await message_search.forget(session, identity)
             await message_search.merge(session)
-        return await self._purge.now()
+        await self._purge.now()
 
 
 def _latest(project: str | None) -> Select[Conversation]:
@@ -320,7 +351,19 @@ def title_of(question: str) -> str:
 
 async def _forget_given(session: AsyncSession, messages: Iterable[StoredMessage]) -> None:
     """Blank the words in the ledger that the cloud was asked with for these answers."""
-    await blank_given(session, [key for each in messages for key in each.record.get("ledgers", ())])
+    await blank_given(session, [key for each in messages for key in _ledgers(each)])
+
+
+async def _delete(session: AsyncSession, conversation: str) -> None:
+    asked = StoredMessage.conversation_id == conversation
+    await _forget_given(session, await session.scalars(select(StoredMessage).where(asked)))
+    await session.delete(await _conversation(session, conversation))
+    await message_search.forget_conversation(session, conversation)
+
+
+def _ledgers(message: StoredMessage) -> Sequence[str]:
+    ledgers: Sequence[str] = message.record.get("ledgers", ())
+    return ledgers
 
 
 def _new_id(kind: str) -> str:
@@ -335,8 +378,12 @@ async def _conversation(session: AsyncSession, identity: str) -> Conversation:
 
 async def _message(session: AsyncSession, identity: str) -> StoredMessage:
     if (found := await session.get(StoredMessage, identity)) is None:
-        raise NotFoundError(localizable("chat.message", "This message no longer exists."))
+        raise _no_message()
     return found
+
+
+def _no_message() -> NotFoundError:
+    return NotFoundError(localizable("chat.message", "This message no longer exists."))
 
 
 async def _add(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,7 @@ _REDACTED_IN_TITLE = "[…]"
 
 RUN = 5
 _WORD = re.compile(r"\w+(?:[-./:'’]\w+)*")
+_DONE = re.compile(re.escape(REDACTED))
 _MARK = re.compile(r"[.!?]+(?!\S)")
 _SENTENCE_ENDS = re.compile(r"[.!?](?=\s)|\n")
 
@@ -64,9 +65,11 @@ class Words:
     def within(self, text: str) -> Iterator[Range]:
         """Where runs of the document stand in a text, in characters."""
         words = _words(text)
-        for at, run in enumerate(_runs([word for word, _ in words])):
-            if run in self.runs:
-                yield words[at][1][0], words[at + RUN - 1][1][1]
+        runs = enumerate(_runs([word for word, _ in words]))
+        found = (
+            (words[at][1][0], words[at + RUN - 1][1][1]) for at, run in runs if run in self.runs
+        )
+        return _not_redacted(text, found)
 
     def stand_in(self, texts: Iterable[str]) -> bool:
         """Whether a run of the document stands in any of the texts."""
@@ -108,12 +111,19 @@ class Redaction:
             )
             return QuotedIn(frozenset(places), frozenset({*holding, *(each.id for each in titles)}))
 
-    async def apply(self) -> None:
-        """Redact messages and titles, and erase the ledger's words that have words of it."""
+    async def apply(self, hold: Callable[[str], None]) -> None:
+        """Redact messages and titles, and erase the ledger's words that have words of it.
+
+        `hold` is called with each answer that is being written, which is to be stored as `of` says:
+        its writer has the words, too.
+        """
         words = await self._shared()
         async with self.sessions.begin() as session:
             # The first statement writes: what is saved between reading and writing would be lost.
             await session.execute(update(StoredMessage).where(false()).values(text=""))
+            writing = StoredMessage.state == MessageState.WRITING
+            for identity in await session.scalars(select(StoredMessage.id).where(writing)):
+                hold(identity)
             for identity, ranges in (await self._places(session, words)).items():
                 message = await session.get_one(StoredMessage, identity)
                 message.record = _without(message.record, words, ranges)
@@ -123,12 +133,24 @@ class Redaction:
             for each in await self._titles(session, words):
                 place = merged(each.title, words.within(each.title))
                 each.title = replaced(each.title, place, _REDACTED_IN_TITLE)
-            said = select(LedgerAnswer).where(LedgerAnswer.words.is_not(None))
-            for row in await session.scalars(said):
+            for row in await session.scalars(select(LedgerAnswer)):
                 if words.stand_in(row.words or ()):
                     row.words = row.sources = None
+                if words.stand_in(_texts(row.given)):
+                    row.given = None
             await message_search.merge(session)
         await self.purge.now()
+
+    async def of(
+        self, text: str, record: dict[str, Any], state: MessageState
+    ) -> tuple[str, dict[str, Any]]:
+        """An answer's text and record, redacted."""
+        said = [text, *_texts(record.get("response"))]
+        words = await asyncio.to_thread(Words.shared, said, self.text)
+        ranges = await self._ranges(words, text, record, state)
+        if ranges is None:
+            return text, record
+        return replaced(text, ranges), _without(record, words, ranges)
 
     async def _shared(self) -> Words:
         async with self.sessions() as session:
@@ -138,8 +160,8 @@ class Redaction:
             ):
                 texts += [text, *_texts(record.get("response"))]
             texts += await session.scalars(select(Conversation.title))
-            said = await session.scalars(select(LedgerAnswer.words))
-            texts += [each for words in said for each in words or ()]
+            for parts in await session.execute(select(LedgerAnswer.words, LedgerAnswer.given)):
+                texts += _texts([*parts])
         return await asyncio.to_thread(Words.shared, texts, self.text)
 
     async def _places(self, session: AsyncSession, words: Words) -> dict[str, list[Range]]:
@@ -148,18 +170,27 @@ class Redaction:
         stored = select(
             StoredMessage.id, StoredMessage.text, StoredMessage.record, StoredMessage.state
         )
-        for identity, text, record, state in await session.execute(stored):
-            ranges = [*words.within(text)]
-            if passages := _passages(record, self.document):
-                ranges += words.identified(text)
-                if state != MessageState.DONE:
-                    ranges += await asyncio.to_thread(broken_off, text, self.text)
-                for passage in passages:
-                    ranges += _whole(text, passage)
-                ranges += _citing(text, record, self.document)
-            if ranges or words.stand_in(_texts(record.get("response"))):
-                found[identity] = merged(text, ranges)
+        for identity, *message in await session.execute(stored):
+            if (ranges := await self._ranges(words, *message)) is not None:
+                found[identity] = ranges
         return found
+
+    async def _ranges(
+        self, words: Words, text: str, record: dict[str, Any], state: str
+    ) -> list[Range] | None:
+        """Where words of the document stand in a text; None if none do, nor in its record."""
+        ranges = [*words.within(text)]
+        if passages := _passages(record, self.document):
+            ranges += words.identified(text)
+            if state != MessageState.DONE:
+                ranges += await asyncio.to_thread(broken_off, text, self.text)
+            for passage in passages:
+                ranges += _whole(text, passage)
+            ranges += _citing(text, record, self.document)
+        ranges = [*_not_redacted(text, ranges)]
+        if ranges or words.stand_in(_texts(record.get("response"))):
+            return merged(text, ranges)
+        return None
 
     async def _titles(self, session: AsyncSession, words: Words) -> Sequence[Conversation]:
         every = await session.scalars(select(Conversation))
@@ -198,8 +229,18 @@ def replaced(text: str, ranges: Sequence[Range], phrase: str = REDACTED) -> str:
     return text
 
 
+def _not_redacted(text: str, ranges: Iterable[Range]) -> Iterator[Range]:
+    """The ranges but those within `REDACTED`, whose words a document may have, too."""
+    done = [found.span() for found in _DONE.finditer(text)]
+    return (
+        (start, end)
+        for start, end in ranges
+        if not any(begin <= start and end <= until for begin, until in done)
+    )
+
+
 def _texts(value: Any) -> Iterator[str]:
-    """The texts in what is kept of a response: what a client sent before its question."""
+    """The texts in JSON, such as what is kept of a response: what a client sent before it asked."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list | dict):

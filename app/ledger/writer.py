@@ -15,7 +15,7 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Self
 
@@ -147,6 +147,7 @@ class Ledger:
             "given": given,
             "sources": sorted(account.sources),
             "passages": list(account.passages) or None,
+            **dict.fromkeys(account.forgotten),
         }
         if account.budget is not None:
             row["epsilon"] = account.budget.report()
@@ -156,6 +157,21 @@ class Ledger:
         # Not every stream ends with a close: a link may break.
         for stream in account.streams:
             self._streams.pop(stream, None)
+
+    async def forget_given(self, answers: Container[str]) -> None:
+        """Before their chat is deleted: not to keep what the cloud was asked with for these."""
+        await self._forget(("given",), lambda account: account.answer in answers)
+
+    async def forget_words(self) -> None:
+        """Before a redaction: to keep no words of the current owner's answers in progress."""
+        owner = acting()
+        await self._forget(("words", "given"), lambda account: account.owner == owner)
+
+    async def _forget(self, what: Iterable[str], chosen: Callable[[Account], bool]) -> None:
+        """Leave this out of answers that have not ended; of others it is on disk on return."""
+        for account in filter(chosen, self._answers.values()):
+            account.forgotten.update(what)
+        await self.written()
 
     async def read(self, read: ProgramRead) -> None:
         """Record what a program is about to be given; it is on disk on return."""
@@ -270,6 +286,7 @@ class Account:
     passages: Sequence[str] = ()  # those the budget is spent on, by digest
     frames: int = 0
     bytes: int = 0
+    forgotten: set[str] = field(default_factory=set)  # columns that are to stay empty
     _given: list[Part] = field(default_factory=list)
     _sent: list[Sent] = field(default_factory=list)
 

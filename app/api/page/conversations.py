@@ -102,6 +102,8 @@ async def delete_conversation(identity: str, state: State) -> dict[str, Any]:
     for message in await state.conversations.messages(identity):
         if run := state.background_runs.get(message.id):
             run.stop()
+            await run.ended()
+    await state.ledger.forget_given(await state.conversations.ledgers(identity))
     await state.conversations.delete(identity)
     return {"id": identity, "deleted": True}
 

@@ -136,13 +136,15 @@ async def delete_documents(deletion: Deletion, state: State) -> dict[str, Any]:
     for document in deletion.documents:
         redactions = await _redactions(state, [document]) if deletion.redact else []
         for each in redactions:
-            await each.apply()  # before its passages are deleted, which say what was read
+            # Before its passages are deleted, which say what was read.
+            await state.conversations.redact(each)
         with suppress(NotFoundError, NotYoursError):
             await state.documents.delete(document)
             deleted.append(document)
         for each in redactions:
             await state.background_runs.stop_reading(document)
-            await each.apply()  # for what was written meanwhile
+            await state.ledger.forget_words()
+            await state.conversations.redact(each)  # for what was written meanwhile
     return {"deleted": deleted}
 
 

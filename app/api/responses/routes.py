@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -86,6 +86,9 @@ async def list_input_items(response_id: str, state: State, paging: Paged) -> Inp
 async def delete_response(response_id: str, state: State) -> Deleted:
     """Delete a response and those that follow it."""
     message = await _find(state.conversations, response_id)
+    # Of what is being written after it, too.
+    ledgers = await state.conversations.ledgers(message.conversation_id)
+    await state.ledger.forget_given(ledgers)
     await state.conversations.delete_turn(message.id)
     return Deleted(id=response_id, object="response")
 
@@ -265,7 +268,8 @@ async def _storing(
     begun = False
     try:
         # From here on it can be retrieved.
-        await to_the_end(store.save(message.id, MessageState.WRITING, "", {"response": own}))
+        begun_with = {**written.record, "response": own}
+        await to_the_end(store.save(message.id, MessageState.WRITING, "", begun_with))
         async with aclosing(events):
             async for index, event in events:
                 begun = True
@@ -278,7 +282,8 @@ async def _storing(
         raise
     finally:
         if not begun:
-            await to_the_end(store.delete_turn(message.id))
+            with suppress(NotFoundError):  # deleted meanwhile
+                await to_the_end(store.delete_turn(message.id))
         elif ending is not None:
             await save(ending)
 

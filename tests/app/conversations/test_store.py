@@ -1,14 +1,24 @@
-"""Projects: collections with an instruction and conversations, and what their answers read."""
+"""Projects: collections with an instruction and conversations, and what their answers read.
+
+And turns that are deleted while somebody asks on.
+"""
 
 from __future__ import annotations
+
+import asyncio
+from pathlib import Path
 
 import httpx
 import pytest
 
 from app.api.page.parameters import Params, branch_request
 from app.container import AppState
+from app.conversations.store import ConversationStore
+from app.documents.store import DocumentStore
 from app.generation.events import GenerationRequest
-from tests.app.stores import ingest
+from app.storage.database import Sessions
+from dragon.errors import NotFoundError
+from tests.app.stores import ingest, traces
 from tests.fakes import FakeGeneration
 
 
@@ -121,3 +131,23 @@ async def test_conversations_are_pinned_archived_and_put_into_a_project(
     assert await titles(project="House") == ["two"]
     await client.patch(ids["two"], json={"project": ""})
     assert await titles(project="House") == []
+
+
+async def test_what_is_asked_after_a_turn_that_is_being_deleted_goes_with_it(
+    sessions: Sessions, store: DocumentStore, tmp_path: Path
+) -> None:
+    conversations = ConversationStore(sessions, store.purge)
+    chat, _, first = await conversations.ask(None, None, "Where is the key?", private=True)
+    _, _, second = await conversations.ask(chat.id, first.id, "And the lamp?", private=True)
+    for asked_first in (True, False):
+        asking = conversations.ask(chat.id, second.id, "Is the walnut locked?", private=True)
+        deleting = conversations.delete_turn(second.id)
+        both = (asking, deleting) if asked_first else (deleting, asking)
+        told = await asyncio.gather(*both, return_exceptions=True)
+        assert all(isinstance(each, NotFoundError | tuple | None) for each in told)
+        assert traces(tmp_path, b"walnut", b"Walnut") == []
+        with pytest.raises(NotFoundError):
+            await conversations.path(second.id)
+        with pytest.raises(NotFoundError):
+            await conversations.delete_turn(second.id)
+        _, _, second = await conversations.ask(chat.id, first.id, "And the lamp?", private=True)

@@ -5,6 +5,7 @@ Covers `app.storage.message_search` as well.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -115,17 +116,20 @@ async def test_nothing_is_left_of_a_redacted_document(
     other, unread = await answered(conversations, "And then?", "It is blue. 7731-M came after.")
     said = ["holds the opal of Aunt Philomena"]
     values = {"id": "a1", "started_at": 1.0, "private": False, "words": said}
+    asked = {"kind": "question", "text": "Is it the walnut drawer of the sideboard?"}
     async with sessions.begin() as session:
         await session.execute(insert(LedgerAnswer).values(values))
+        also = values | {"id": "a2", "words": ["Blue."], "given": [asked]}
+        await session.execute(insert(LedgerAnswer).values(also))
 
     redaction = await store.redaction(document.id)
     found = await redaction.quoted()
     assert len(found.messages) == 2
     assert answer in found.messages
     assert found.conversations == {first}
-    await redaction.apply()
+    await conversations.redact(redaction)
     await store.delete(document.id)
-    await redaction.apply()
+    await conversations.redact(redaction)
 
     kept = await conversations.message(answer)
     assert kept.text == f"{REDACTED} Type {REDACTED}, said she. {REDACTED} So be it."
@@ -142,12 +146,61 @@ async def test_nothing_is_left_of_a_redacted_document(
     # Of an answer that did not read it only runs of its words are known to be its.
     assert (await conversations.message(unread)).text == "It is blue. 7731-M came after."
     async with sessions() as session:
-        assert await session.scalar(select(LedgerAnswer.words)) is None
+        rows = await session.execute(select(LedgerAnswer.words, LedgerAnswer.given))
+        assert [tuple(row) for row in rows] == [(None, None), (["Blue."], None)]
         assert len((await session.scalars(select(StoredMessage))).all()) == 4
     assert [each.conversation.id for each in await conversations.list("came", 5)] == [other]
     assert await conversations.list("walnut", 5) == []
     assert traces(tmp_path, b"walnut", b"Philomena", b"gems.txt", document.id.encode()) == []
     assert await redaction.quoted() == QuotedIn()
+
+
+async def test_what_stands_for_its_words_is_not_taken_for_them(
+    store: DocumentStore, sessions: Sessions
+) -> None:
+    note = "It holds the opal. What follows are words of a deleted document."
+    document = await ingest(store, "gems.txt", note.encode())
+    conversations = ConversationStore(sessions, store.purge)
+    cites = {"side": "private", "id": document.id, "title": "gems.txt", "text": note}
+    first, _, answer = await conversations.ask(None, None, f"So, {note[:-1]}?", private=True)
+    broken_off = {"sources": [cites]}
+    await conversations.save(answer.id, MessageState.STOPPED, "I see. It holds the op", broken_off)
+    redaction = await store.redaction(document.id)
+    for _ in range(3):
+        await conversations.redact(redaction)
+        texts = [message.text for message in await conversations.messages(first.id)]
+        assert texts == [f"So, {REDACTED}?", f"I see. {REDACTED}"]
+    assert await redaction.quoted() == QuotedIn()
+
+
+async def test_what_is_stored_while_it_is_redacted_is_redacted_too(
+    store: DocumentStore, sessions: Sessions, tmp_path: Path
+) -> None:
+    """Whoever writes an answer has its text, and stores all of it again and again."""
+    document = await ingest(store, "gems.txt", NOTE.encode())
+    conversations = ConversationStore(sessions, store.purge)
+    text = "So: the walnut drawer of the sideboard"
+    writing = [(await conversations.ask(None, None, "And?", private=True))[2] for _ in range(3)]
+    for each in writing:
+        await conversations.save(each.id, MessageState.WRITING, text, {})
+    redaction = await store.redaction(document.id)
+    await asyncio.gather(
+        conversations.redact(redaction),
+        *(conversations.save(each.id, MessageState.WRITING, f"{text}.", {}) for each in writing),
+    )
+    await store.delete(document.id)
+    for each in writing:
+        record = {"response": {"input": [NOTE]}}
+        await conversations.save(each.id, MessageState.DONE, f"{text}.", record, [{"text": "So"}])
+        kept = await conversations.message(each.id)
+        assert kept.text == f"So: {REDACTED}."
+        assert kept.tokens == []
+    await store.purge.now()
+    assert traces(tmp_path, b"walnut", b"Philomena", document.id.encode()) == []
+    # The same words in what is written afterwards are somebody's own.
+    again = await conversations.reopen(writing[0].id, private=True)
+    await conversations.save(again.id, MessageState.DONE, text, {}, [])
+    assert (await conversations.message(again.id)).text == text
 
 
 async def test_a_file_that_could_not_be_read_was_never_quoted(store: DocumentStore) -> None:
@@ -172,7 +225,7 @@ async def test_what_was_sent_before_a_question_is_redacted(
     redaction = await store.redaction(document.id)
     assert (await redaction.quoted()).messages == {answer}
     await store.delete(document.id)
-    await redaction.apply()
+    await conversations.redact(redaction)
     asked, called, returned = (await conversations.message(answer)).record["response"]["input"]
     assert asked == turns[0]
     assert called["tool_calls"][0]["function"] == {"name": "look", "arguments": "{}"}

@@ -1,4 +1,4 @@
-"""The ledger while its disk fails: nothing is lost, and it says that nothing may leave."""
+"""The ledger while its disk fails, and while words are deleted that are still to be written."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from app.ledger import writer
+from app.ledger.leakage import Asked, Part, PartKind
 from app.ledger.verify import verify
 from app.ledger.writer import Ledger
+from app.owners import acting_as
 from app.storage import database
 from app.storage.database import connect, session_maker
+from app.storage.tables import LedgerAnswer
 from harness.faults import disk
 from tests.app.conftest import wait_until
 from tests.app.stores import migrated
@@ -38,3 +42,48 @@ async def test_what_could_not_be_written_is_written_later(
     await ledger.close()
     await engine.dispose()
     assert caplog.messages == ["the ledger cannot be written: database is locked"]
+
+
+async def test_answers_in_progress_keep_none_of_the_words_that_are_deleted_meanwhile(
+    tmp_path: Path,
+) -> None:
+    engine = connect(migrated(tmp_path))
+    ledger = Ledger(session_maker(engine))
+    names = ["before", "given", "both", "after"]
+    left = {}
+    for name in names:
+        with ledger.begin(name, lambda _: "words", private=False) as account:
+            account.given([Part(PartKind.QUESTION, "Where?")])
+            account.outbound.asked = Asked.QUESTION
+            account.outbound.runs.append([1])
+            if name == "given":
+                await ledger.forget_given({name, "another"})
+            if name == "both":
+                await ledger.forget_words()
+                async with ledger.sessions() as session:  # so a redaction sees them
+                    assert "before" in (await session.scalars(select(LedgerAnswer.id))).all()
+    await ledger.written()
+    async with ledger.sessions() as session:
+        for row in await session.scalars(select(LedgerAnswer)):
+            left[row.id] = bool(row.words), bool(row.given)
+    assert left == {
+        "before": (True, True),
+        "given": (True, False),
+        "both": (False, False),
+        "after": (True, True),
+    }
+    assert (await verify(ledger.sessions)).answers == len(names)
+    await engine.dispose()
+
+
+async def test_what_another_owner_redacts_is_kept_of_ones_own(tmp_path: Path) -> None:
+    engine = connect(migrated(tmp_path))
+    ledger = Ledger(session_maker(engine))
+    with ledger.begin("answer", lambda _: "words", private=False) as account:
+        account.outbound.runs.append([1])
+        with acting_as("anna"):
+            await ledger.forget_words()
+    await ledger.written()
+    async with ledger.sessions() as session:
+        assert await session.scalar(select(LedgerAnswer.words)) == ["words"]
+    await engine.dispose()

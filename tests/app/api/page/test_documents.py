@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import io
 from dataclasses import replace
@@ -21,6 +22,7 @@ from app.generation.events import GenerationRequest
 from app.storage.tables import MessageState
 from harness.pdf import LINE_HEIGHT, pdf
 from tests import fakes
+from tests.app.peer_link.toy_peer import until
 from tests.app.stores import ingest, traces
 from tests.fakes import FakeGeneration
 
@@ -73,6 +75,61 @@ async def test_an_answer_that_is_written_from_it_ends_and_is_redacted(
     assert traces(tmp_path, b"walnut", b"gems.txt", document.id.encode()) == []
     gone = (await client.post("/api/documents/quoted", json=some)).json()
     assert gone == {"messages": 0, "conversations": 0}
+
+
+async def test_an_answer_that_goes_on_from_its_words_does_not_bring_them_back(
+    client: httpx.AsyncClient,
+    real: AppState,
+    store: DocumentStore,
+    generation: FakeGeneration,
+    tmp_path: Path,
+) -> None:
+    """It has not read the document, so it goes on: from a text that is redacted meanwhile."""
+    document = await ingest(store, "gems.txt", NOTE.encode())
+    generation.script, generation.delay = "And so on. " * 200, 0.001
+    _, _, first = await real.conversations.ask(None, None, "What?", private=False)
+    await real.conversations.save(first.id, MessageState.DONE, f"So: {NOTE} ", {}, [])
+    answer = await real.conversations.reopen(first.id, private=False)
+    path = await real.conversations.path(answer.id)
+
+    async def prepare() -> tuple[GenerationRequest, int]:
+        return await branch_request(real, path, answer.text, Params())
+
+    run = real.background_runs.start(answer, prepare)
+    async for _ in run.follow():
+        if "And so" in run.written.text:
+            break
+    await client.post("/api/documents/delete", json={"documents": [document.id], "redact": True})
+    assert not run.over
+    run.stop()
+    await run.ended()
+    kept = await real.conversations.message(answer.id)
+    assert kept.state == MessageState.STOPPED
+    assert kept.text.startswith(f"So: {REDACTED}. And so on.")
+    assert traces(tmp_path, b"walnut", b"gems.txt", document.id.encode()) == []
+
+
+async def test_a_response_that_is_being_written_is_stored_without_its_words(
+    client: httpx.AsyncClient,
+    real: AppState,
+    store: DocumentStore,
+    generation: FakeGeneration,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    document = await ingest(store, "gems.txt", NOTE.encode())
+    monkeypatch.setattr(fakes, "SOURCE", replace(fakes.SOURCE, id=document.id, text=NOTE))
+    generation.script, generation.delay = f"So: {NOTE} " * 20, 0.001
+    turns = [("user", "What?"), ("assistant", NOTE), ("user", "Once more?")]
+    body = {"model": "dragon-7m", "input": [{"role": r, "content": c} for r, c in turns]}
+    asking = asyncio.create_task(client.post("/v1/responses", json=body))
+    await until(lambda: traces(tmp_path, b"Once more?") and generation.active)
+    await client.post("/api/documents/delete", json={"documents": [document.id], "redact": True})
+    assert not asking.done()
+    reply = (await asking).raise_for_status().json()
+    kept = await client.get(f"/v1/responses/{reply['id']}")
+    assert REDACTED in kept.json()["output"][-1]["content"][0]["text"]
+    assert traces(tmp_path, b"walnut", b"gems.txt", document.id.encode()) == []
 
 
 async def test_pages_stand_on_lines_of_their_own(
