@@ -62,6 +62,12 @@ def encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
+def one_line(text: str, most: int = 500) -> str:
+    """What another machine has said, to be part of a sentence: printable, and cut to a length."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
 def with_localizable(fields: Mapping[str, Any]) -> dict[str, Any]:
     """An object's fields, with `localizable` added: code and values of its messages."""
     found = {

@@ -378,5 +378,5 @@ def public_source(document: control.PublicDocument) -> Source:
         document.title,
         document.text,
         score=document.score,
-        weight=document.weight,
+        weight=min(1.0, max(0.0, document.weight)),  # whatever a peer says
     )

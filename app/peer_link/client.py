@@ -222,6 +222,9 @@ class Link:
             return PeerStatus("connecting" if passing else "refused", detail=denied(error))
         except _ERRORS as error:
             return PeerStatus("connecting", detail=unreached(error))
+        except Exception as error:  # the link must not end with it
+            log.exception("a peer could not be greeted")
+            return PeerStatus("connecting", detail=unreached(error))
         return connection
 
     def _take(self, connection: Connection) -> None:

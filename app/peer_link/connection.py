@@ -48,12 +48,19 @@ class Introduction:
     vocab_size: int
 
 
+class _Direct(connect):
+    """A connection to where it is made to: elsewhere the link might not be encrypted."""
+
+    def process_redirect(self, exc: Exception) -> Exception:
+        return exc
+
+
 async def dialled(address: PeerAddress, key: str | None) -> ClientConnection:
     """A WebSocket to a peer.
 
     Raises `OSError`, `TimeoutError`, `WebSocketException`.
     """
-    return await connect(
+    return await _Direct(
         address.url,
         additional_headers={"Authorization": f"Bearer {key}"} if key else {},
         ssl=address.tls(),

@@ -16,7 +16,7 @@ from websockets.exceptions import InvalidStatus
 
 from dragon.errors import LinkError
 from dragon.link.address import PeerAddress
-from dragon.localizable import Localizable, joined, localizable
+from dragon.localizable import Localizable, joined, localizable, one_line
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ LOST = localizable("link.broken", "the connection was lost")
 def denied(error: InvalidStatus) -> Localizable:
     """For a peer that does not admit the device."""
     status = error.response.status_code
-    why = (error.response.body or b"")[:500].decode(errors="replace") or f"HTTP {status}"
+    why = one_line((error.response.body or b"")[:500].decode(errors="replace")) or f"HTTP {status}"
     code = _CODES.get(status, "link.other")
     return Localizable(f"the peer refuses the link: {why}", code, {"why": why})
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from dragon.errors import DragonError, HandshakeError, OverloadedError
 from dragon.inference.fairness import LANES
 from dragon.inference.rows import Begins
-from dragon.localizable import Localizable
+from dragon.localizable import Localizable, one_line
 from dragon.protocol.aggregator_policy import Schedule
 from dragon.protocol.messages import MAX_TOKENS, Token, Tokens
 from dragon.sampling import noise
@@ -25,6 +25,7 @@ MAX_QUERY = 4096
 MAX_PROBE = 1 << 18
 MAX_RETRY_S = 24 * 60 * 60
 _LONGEST = 1000  # the most characters of a fault
+_NAME = 100  # those shown of a model's name
 
 Text = Annotated[str, Field(max_length=64 * 1024)]
 Number = Annotated[int, Field(ge=0, lt=1 << 63)]
@@ -67,7 +68,8 @@ def check_hello(own: Hello, other: Hello) -> None:
         raise HandshakeError(
             Localizable(
                 f"the models have different tokenizers or chat templates ({own.model} here, "
-                f"{other.model} there): set DRAGON_MODEL to models of one family on both sides",
+                f"{one_line(other.model, _NAME)} there): set DRAGON_MODEL to models of one family "
+                "on both sides",
                 "handshake.tokenizer",
             )
         )
@@ -236,7 +238,11 @@ class Fault(Control):
     @property
     def reason(self) -> Localizable:
         """The reason to show; a code that a reader does not know stays in English."""
-        return Localizable(self.message, self.code, self.values)
+        values = {
+            name: one_line(value, _LONGEST) if isinstance(value, str) else value
+            for name, value in self.values.items()
+        }
+        return Localizable(one_line(self.message, _LONGEST), self.code, values)
 
 
 class Ping(Control):

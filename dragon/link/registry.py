@@ -20,6 +20,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from dragon.errors import FrameError, InvalidRequestError
 from dragon.link import bodies, control
 from dragon.link.bodies import BinaryKind
+from dragon.localizable import one_line
 from dragon.protocol.messages import Candidate, Correction, Draft, Join, Resync, Score, Target
 from dragon.sampling.role import Role
 
@@ -27,6 +28,7 @@ LINK = 0
 """The stream id of messages about the link itself."""
 
 MAX_STREAM = (1 << 32) - 1
+_PLACE = 100  # the most characters of a field's name in an error
 _HEAD = struct.Struct("<BI")  # kind, stream id
 
 M = TypeVar("M")
@@ -83,7 +85,7 @@ class TextKind(FrameKind[M]):
             return adapter.validate_json(orjson.dumps(fields), **options)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
-            where = ".".join([self.name, *map(str, first["loc"])])
+            where = one_line(".".join([self.name, *map(str, first["loc"])]), _PLACE)
             raise FrameError(f"not a control message: {where}: {first['msg']}") from error
         except InvalidRequestError as error:  # from sampling parameters
             raise FrameError(f"not a control message: {self.name}: {error.message}") from error

@@ -7,10 +7,12 @@ distributions that it drafts from are made up. Everything it receives is recorde
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from websockets.asyncio.server import Server, ServerConnection, serve
@@ -51,7 +53,9 @@ class HostilePeer:
     """`received` is what a device sent; `texts` are the answers as far as the peer knows them.
 
     `words` are what it puts into answers if it steers, from position `first` on and again every
-    `every` positions, unless that is 0; `bait` is a passage that it claims to have found.
+    `every` positions, unless that is 0; `bait` is a passage that it claims to have found. It greets
+    as the device does, with the changes of `greeting`, and what it says when it is ready has those
+    of `claims`, which need not be valid.
     """
 
     tokenizer: Tokenizer
@@ -60,6 +64,8 @@ class HostilePeer:
     first: int = 0
     every: int = 0
     bait: str = "Nothing in particular."
+    greeting: dict[str, Any] = field(default_factory=dict)
+    claims: dict[str, Any] = field(default_factory=dict)
     port: int = 0
     received: list[registry.Message] = field(default_factory=list)
     sessions: list[Session] = field(default_factory=list)
@@ -144,6 +150,10 @@ async def _end(server: Server) -> None:
     await server.wait_closed()
 
 
+def _changed(frame: registry.Frame, changes: Mapping[str, Any]) -> str:
+    return json.dumps(json.loads(frame) | changes)
+
+
 @dataclass
 class _Connection:
     peer: HostilePeer
@@ -154,7 +164,7 @@ class _Connection:
     async def run(self) -> None:
         """Return the device's own hello, then take part in its answers."""
         hello = await self.socket.recv()
-        await self.socket.send(hello)
+        await self.socket.send(_changed(hello, self.peer.greeting))
         try:
             async for data in self.socket:
                 for frame in batching.split(data):
@@ -226,7 +236,8 @@ class _Connection:
                     await asyncio.sleep(_LATE_S)
                 case Behaviour.HUGE:
                     asked = replace(asked, ready=huge(asked.ready))
-            await self._send(asked.ready, stream)
+            ready = registry.encode(asked.ready, stream)
+            await self.socket.send(_changed(ready, self.peer.claims))
             await self._draft(stream, asked.session)
             while (disturbing := disturbance(behaviour)) is not None:
                 await asyncio.sleep(0 if behaviour in FLOODS else _PULSE_S)

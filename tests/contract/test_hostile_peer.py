@@ -38,6 +38,11 @@ class Attacked:
 
     def ask(self, *texts: str, **dragon: Any) -> dict[str, Any]:
         """The choice that answers the last of the messages."""
+        choice: dict[str, Any] = self.reply(*texts, **dragon)["choices"][0]
+        return choice
+
+    def reply(self, *texts: str, **dragon: Any) -> dict[str, Any]:
+        """All that is said of it."""
         messages = [
             {"role": "assistant" if number % 2 else "user", "content": text}
             for number, text in enumerate(texts)
@@ -46,14 +51,24 @@ class Attacked:
         url = f"{self.device.url}/v1/chat/completions"
         body |= {"max_tokens": 48, "dragon": dragon}
         reply = httpx.post(url, headers=self.device.headers, json=body, timeout=120)
-        choice: dict[str, Any] = reply.raise_for_status().json()["choices"][0]
-        return choice
+        found: dict[str, Any] = reply.raise_for_status().json()
+        return found
 
     def behave(self, behaviour: Behaviour) -> None:
         """What the peer does from now on."""
         self.peer.behaviour = behaviour
         services.wait_joint(self.device)
         self.peer.clear()
+
+    def until(self, state: str) -> dict[str, Any]:
+        """What the device says of its peer once the link is in a state."""
+        deadline = time.monotonic() + WAIT_S
+        while True:
+            peer: dict[str, Any] = httpx.get(f"{self.device.url}/ready", timeout=60).json()["peer"]
+            if peer["state"] == state:
+                return peer
+            assert time.monotonic() < deadline, peer
+            time.sleep(0.05)
 
     def asked_of_the_peer(self, behaviour: Behaviour) -> dict[str, Any]:
         """An answer that the peer has heard of.
@@ -103,6 +118,64 @@ def test_every_answer_ends_and_other_passages_stay(
     learnt = "\n".join(attacked.peer.texts())
     assert "AB negative" not in learnt
     assert "7731-M" not in learnt
+
+
+PASSAGE = {"id": "1", "title": "A", "text": BAIT, "score": 1.0, "weight": 1.0}
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"horizon": 0},
+        {"horizon": 10**30},
+        {"log_h": float("nan")},
+        {"documents": [PASSAGE] * 33},
+        {"documents": [PASSAGE | {"weight": float("nan")}]},
+        {"documents": [PASSAGE | {"text": "\ud800"}]},
+    ],
+    ids=lambda claims: next(iter(claims)),
+)
+def test_of_a_peer_that_claims_the_impossible_the_answer_is_the_devices_own(
+    attacked: Attacked, monkeypatch: pytest.MonkeyPatch, claims: dict[str, Any]
+) -> None:
+    alone = attacked.ask(ASKED, cloud="never")
+    monkeypatch.setattr(attacked.peer, "claims", claims)
+    answer = attacked.asked_of_the_peer(Behaviour.FLAT)
+    assert answer["message"]["content"] == alone["message"]["content"]
+    assert answer["finish_reason"] == "stop"
+
+
+def test_a_passage_is_no_likelier_than_certain(
+    attacked: Attacked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passages = [PASSAGE | {"weight": weight} for weight in (1e308, 1e308, -1e308)]
+    monkeypatch.setattr(attacked.peer, "claims", {"documents": passages})
+    attacked.behave(Behaviour.FLAT)
+    (own,) = attacked.reply(ASKED, cloud="always", provenance=True)["dragon"]["choices"]
+    assert [each["weight"] for each in own["sources"] if each["side"] == "public"] == [1, 1, 0]
+    tokens = own["provenance"]
+    assert any(each["cloud"] for each in tokens)
+    for each in tokens:
+        assert all(0 <= share <= 1 for share in each["documents"]), each
+
+
+def test_a_peer_that_becomes_another_one_in_mid_answer_is_left_out_until_it_is_back(
+    attacked: Attacked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = attacked.ask(ASKED, cloud="never")["message"]["content"]
+    attacked.behave(Behaviour.HANG_UP)
+    with monkeypatch.context() as lies:
+        another = {"tokenizer": "another", "model": "a\nmodel of another family"}
+        lies.setattr(attacked.peer, "greeting", another)
+        assert attacked.ask(ASKED, cloud="always")["message"]["content"] == alone
+        told = attacked.until("refused")
+        assert "a model of another family there" in told["detail"]
+        attacked.peer.clear()
+        answer = attacked.ask(ASKED, cloud="always")
+        assert answer["message"]["content"] == alone
+        assert attacked.peer.received == []
+    attacked.until("connected")
+    assert attacked.asked_of_the_peer(Behaviour.FLAT)["finish_reason"] in ("stop", "length")
 
 
 @pytest.mark.parametrize(

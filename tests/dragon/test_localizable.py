@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 
-from dragon.localizable import Localizable, joined, localizable, with_localizable
+from dragon.localizable import Localizable, joined, localizable, one_line, with_localizable
 
 WHAT = localizable("kind.gif", "a GIF image")
 SENTENCE = localizable("file.other", "The file {name} is {what}.", name="{x}.gif", what=WHAT)
@@ -14,6 +14,13 @@ SENTENCE = localizable("file.other", "The file {name} is {what}.", name="{x}.gif
 def test_it_is_its_english() -> None:
     assert SENTENCE == "The file {x}.gif is a GIF image."
     assert json.loads(json.dumps(SENTENCE)) == SENTENCE
+
+
+def test_what_another_machine_says_is_part_of_a_line() -> None:
+    assert one_line("no\n12:00 ERROR\x1b[2J \u202ereversed") == "no 12:00 ERROR [2J reversed"
+    assert one_line("Größe ≥ 3 “µm”") == "Größe ≥ 3 “µm”"
+    assert one_line("x" * 10, 10) == "x" * 10
+    assert one_line("x" * 11, 10) == "x" * 9 + "…"
 
 
 def test_json_keeps_all_of_it() -> None:

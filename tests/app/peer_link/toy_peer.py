@@ -19,12 +19,17 @@ VOCABULARY = 100
 
 
 class ToyPeer:
-    """Listens on loopback. `load` is what its pongs say, `delay_s` how late they are."""
+    """Listens on loopback. `load` is what its pongs say, `delay_s` how late they are.
+
+    It greets truly unless it has another `greeting`, and sends devices `elsewhere` if that is set.
+    """
 
     def __init__(self, load: float = 0.0, delay_s: float = 0.0, refusal: str = "") -> None:
         self.load = load
         self.delay_s = delay_s
         self.refusal = refusal
+        self.greeting: str | bytes | None = None
+        self.elsewhere: str | None = None
         self.got: list[tuple[int, registry.Message]] = []
         self.connections: set[ServerConnection] = set()
         self._server: Server | None = None
@@ -43,6 +48,11 @@ class ToyPeer:
         for connection in tuple(self.connections):
             await connection.send(registry.encode(message, stream))
 
+    async def hang_up(self) -> None:
+        """End its connections."""
+        for connection in tuple(self.connections):
+            await connection.close()
+
     async def kill(self) -> None:
         """End without a goodbye; nobody listens here any more."""
         assert self._server is not None
@@ -53,7 +63,7 @@ class ToyPeer:
     async def accept(self, connection: ServerConnection) -> None:
         with suppress(ConnectionClosed):
             await connection.recv()
-            await connection.send(registry.encode(control.Hello()))
+            await connection.send(self.greeting or registry.encode(control.Hello()))
             self.connections.add(connection)
             async for frame in connection:
                 stream, message = registry.decode(frame, Role.DEVICE, VOCABULARY)
@@ -66,6 +76,10 @@ class ToyPeer:
         self.connections.discard(connection)
 
     def answer(self, connection: ServerConnection, _: Request) -> Response | None:
+        if self.elsewhere is not None:
+            reply = connection.respond(302, "over there")
+            reply.headers["Location"] = self.elsewhere
+            return reply
         return connection.respond(503, self.refusal) if self.refusal else None
 
 

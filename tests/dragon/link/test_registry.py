@@ -312,6 +312,20 @@ def test_a_fault_says_what_an_error_says_in_whatever_language() -> None:
     assert (plain.reason, plain.reason.code) == ("x" * 1000, FrameError.code)
 
 
+def test_what_the_other_side_says_is_shown_on_a_line() -> None:
+    line = "x\n12:00:00 ERROR all is lost " + "y" * 1000
+    with pytest.raises(FrameError) as refused:
+        registry.decode(json.dumps({"kind": "pong", "number": 1, line: 1}), Role.CLOUD, 10)
+    begins, _, ends = refused.value.message.partition("…")
+    assert begins.startswith("not a control message: pong.x 12:00:00 ERROR all is lost y")
+    assert len(begins) < 130
+    assert ends == ": Extra inputs are not permitted"
+    reason = Fault(code="x", message=line, values={"why": "a\nb", "count": 3}).reason
+    assert reason.startswith("x 12:00:00 ERROR all is lost y")
+    assert len(reason) == 1000
+    assert reason.values == {"why": "a b", "count": 3}
+
+
 def test_a_fault_of_a_later_version_can_be_read() -> None:
     frame = '{"kind":"error","code":"handshake.version","message":"too old","news":1}'
     fault = decode(frame)[1]
