@@ -141,10 +141,12 @@ class DeviceConnection:
     def send(self, message: registry.Message, stream: int = registry.LINK) -> int:
         """Queue a message; return its frame's bytes. Disconnects a device that does not read."""
         frame = registry.encode(message, stream)
-        full = self._queued_bytes + len(frame) > _MAX_QUEUED_BYTES
-        held = self.holder.queued_bytes + len(frame) > _MAX_HOLDER_BYTES
-        if self._outbound.full() or full or held:
+        if self._outbound.full() or self._queued_bytes + len(frame) > _MAX_QUEUED_BYTES:
             self._hang_up("does not read")
+        elif self.holder.queued_bytes + len(frame) > _MAX_HOLDER_BYTES:
+            # Of devices with one key it is not the one that reads which has to go.
+            self._most_unread()._hang_up("does not read")
+        if self._hung_up:
             return 0
         self._outbound.put_nowait(frame)
         self._queue(len(frame))
@@ -203,10 +205,17 @@ class DeviceConnection:
         task.add_done_callback(self._tasks.discard)
         return task
 
+    def _most_unread(self) -> DeviceConnection:
+        """The connection of the same key that has left the most unread."""
+        theirs = (each for each in self._shared.connections if each.holder is self.holder)
+        return max((self, *theirs), key=lambda each: each._queued_bytes)
+
     def _hang_up(self, reason: str) -> None:
         if not self._hung_up:
             self._hung_up = True
             log.warning("hanging up on a device: it %s", reason)
+            while not self._outbound.empty():  # it may take a while to go
+                self._queue(-len(self._outbound.get_nowait()))
             self._start(self._close_socket(1008, reason))
 
     async def _close_socket(self, code: int, reason: str) -> None:
