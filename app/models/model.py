@@ -111,7 +111,7 @@ def _resolved(path: Path | str) -> str:
 # Models in files.
 
 
-_INSTALL = "pip install 'dragon-rag[gguf]'"
+_INSTALL = "pip install dragon-rag"
 
 _PART = re.compile(r"-(\d{5})-of-(\d{5})$")
 _DEPTHS = ("*.gguf", "*/*.gguf", "*/*/*.gguf")

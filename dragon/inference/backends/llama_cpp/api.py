@@ -20,7 +20,7 @@ from dragon.errors import ConfigurationError
 
 log = logging.getLogger(__name__)
 
-INSTALL = "pip install 'dragon-rag[gguf]'"
+INSTALL = "pip install dragon-rag"
 
 NO_ROOM = 1
 """What `llama_decode` returns if there are too few cells; it has computed nothing then."""
