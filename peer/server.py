@@ -207,8 +207,9 @@ class DeviceConnection:
 
     def _most_unread(self) -> DeviceConnection:
         """The connection of the same key that has left the most unread."""
-        theirs = (each for each in self._shared.connections if each.holder is self.holder)
-        return max((self, *theirs), key=lambda each: each._queued_bytes)
+        theirs = [each for each in self._shared.connections if each.holder is self.holder]
+        there = [each for each in theirs if not each._hung_up]
+        return max((self, *there), key=lambda each: each._queued_bytes)
 
     def _hang_up(self, reason: str) -> None:
         if not self._hung_up:

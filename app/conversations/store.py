@@ -321,6 +321,8 @@ class ConversationStore:
             for message in messages.values():  # parents come first
                 if message.parent_id in gone:
                     gone.add(message.id)
+            for each in gone:
+                self._redactions.pop(each, None)
             if len(gone) == len(messages):
                 await _delete(session, conversation)
             else:

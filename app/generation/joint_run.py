@@ -160,7 +160,8 @@ class JointRun(DeviceRun):
             self._put_off(refusal)
             return
         self._forget_time()
-        # Where only words of the answer go up, none does before the cloud is known to take part.
+        # Where only words of the answer go up, none but those that the question leans on do before
+        # the cloud is known to take part.
         committed = tuple(self.session.committed) if self._request.mode.sends_up else ()
         self._base = len(committed)
         self._replied = False

@@ -49,6 +49,9 @@ EXAMPLES = 4
 CLOSEST = 3
 """How many passages to show beside those that answer."""
 
+PREMISE = 32
+"""The most tokens of a line that an answer begins with: the judge reads 48, the question's too."""
+
 NEEDLESS = 2.0
 """The least log-odds that a message needs no document: a vain search costs less than none."""
 
@@ -123,11 +126,10 @@ class Retrieval:
         )
         # Where anybody may answer, a line of one's own must be surer for nobody to be asked. If the
         # cloud finds nothing it answers all the same.
-        sure = not matter.prior or any(hit.relevance + matter.prior >= LEAST for hit in own)
-        own = [
-            replace(hit, relevance=max(min(hit.relevance, LEAST), hit.relevance + matter.prior))
-            for hit in own
-        ]
+        best = max((hit.relevance for hit in own), default=LEAST)
+        sure = matter.leans or not matter.prior or best + matter.prior >= LEAST
+        less = max(matter.prior, min(0.0, LEAST - best))
+        own = [replace(hit, relevance=hit.relevance + less) for hit in own]
         hits = await self._weighed(request, [*own, *fetched])
         hits = hits[: self.engine.model.cache.slots]
         if self.in_one_row(request):
@@ -144,12 +146,21 @@ class Retrieval:
             nothing_relevant=in_vain,
             unread_documents=unread,
             closest=apart,
-            premise=_premise(found) if matter.leans and self._may_begin(request) else (),
+            premise=self._premise(request, own, found) if matter.leans else (),
         )
 
-    def _may_begin(self, request: GenerationRequest) -> bool:
-        """Whether an answer that the cloud takes part in may begin with a line of the person's."""
-        return self.quotes_a_line(request) and request.epsilon is None
+    def _premise(
+        self, request: GenerationRequest, own: Sequence[DocumentHit], found: Retrieved
+    ) -> tuple[int, ...]:
+        """The tokens of the one line that is quoted, if a whole answer surely begins with them."""
+        if len(own) != 1 or own[0].query or own[0].others or not self.quotes_a_line(request):
+            return ()
+        premise = found.rows[0].quotes[0].first if found.sources else ()
+        sampling = request.sampling
+        held = sampling.logit_bias or sampling.grammar or sampling.min_tokens
+        ends = request.stop or request.stop_tokens or request.limit <= len(premise)
+        bounded = request.epsilon is not None or len(premise) > PREMISE
+        return () if held or ends or bounded else premise
 
     async def _whose(self, request: GenerationRequest) -> Whose:
         """Whose matter the question is; the person's if there are chosen documents."""
@@ -360,11 +371,6 @@ def _overlap(one: Source, other: Source) -> bool:
     if one.id != other.id or None in (one.start, one.end, other.start, other.end):
         return False
     return max(one.start or 0, other.start or 0) < min(one.end or 0, other.end or 0)
-
-
-def _premise(found: Retrieved) -> tuple[int, ...]:
-    """The tokens of the line that is quoted; none if there is none, or if it is several."""
-    return found.rows[0].quotes[0].first if len(found.sources) == 1 else ()
 
 
 def _digests(hits: Sequence[Hit]) -> list[str]:

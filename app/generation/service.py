@@ -135,6 +135,8 @@ class GenerationService:
             for reason in decided.events:
                 yield reason
             self._name(decided.request, account)
+            if decided.found is not None and decided.request.premise:
+                account.sources.update(source.id for source in decided.found.sources)
             decided, budget = await self._bounded(decided, account)
             request, found = decided.request, decided.found
             scored = request.details is not None and request.details.prompt
@@ -150,7 +152,7 @@ class GenerationService:
                 yield Finished("length", prompt, 0, stats=account.sent)
                 return
             run, texts = self._run(request, budget), list[str]()
-            async with self._recorded(run, account, question, texts, len(request.premise)):
+            async with self._recorded(run, account, question, texts, request.premise):
                 found = found or await self.retrieval.find(_writable(request), request.limit)
                 run.write(found)
                 async for event in run:
@@ -224,11 +226,16 @@ class GenerationService:
 
     @asynccontextmanager
     async def _recorded(
-        self, run: DeviceRun, account: Account, question: str, texts: Sequence[str], begun: int
+        self,
+        run: DeviceRun,
+        account: Account,
+        question: str,
+        texts: Sequence[str],
+        premise: Sequence[int],
     ) -> AsyncIterator[None]:
         """Enter a run; on leaving it, note what the cloud knows of the `texts` written.
 
-        Once it was asked it knows the first `begun` tokens.
+        Once it was asked it knows the `premise`, if the answer begins with it.
         """
         try:
             async with run:
@@ -236,7 +243,8 @@ class GenerationService:
         finally:
             private = [(each.id, self.tokenizer.encode(each.text)) for each in run.answer.private]
             told, text = run.session.rule.told, "".join(texts)
-            told = max(told, begun) if run.asked else told
+            if run.asked and tuple(run.session.committed[: len(premise)]) == tuple(premise):
+                told = max(told, len(premise))
             account.wrote(private, run.session.committed, told)
             ends = self.tokenizer.end_ids
             tokens = [each for each in run.answer.tokens[:told] if each not in ends]

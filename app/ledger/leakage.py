@@ -142,7 +142,9 @@ class Outbound:
                     self._run(message, 0, message.text)
             case Open():
                 self._ask(message)
-                self._sent = max(self._sent, len(message.premise), len(message.committed))
+                self._sent = max(self._sent, len(message.committed))
+                if message.premise:
+                    self._candidates.append(message.premise)
                 for begun in (message.premise, message.committed):
                     self._run(message, 0, begun)
             case Fetch():

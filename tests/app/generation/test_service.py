@@ -214,22 +214,34 @@ LEANS = "What is the capital of the country our au pair comes from?"
 
 
 @pytest.mark.parametrize(
-    ("known", "epsilon", "begins"), [(None, None, True), ((22,), None, False), (None, 1.0, False)]
+    ("known", "limit", "stop", "epsilon", "begins"),
+    [
+        (None, 50, (), None, True),
+        ((22,), 50, (), None, False),
+        (None, 50, (), 1.0, False),
+        (None, 5, (), None, False),
+        (None, 50, ("safe",), None, False),
+    ],
 )
 @pytest.mark.usefixtures("needed", "rewritten_as_asked")
 async def test_what_leans_on_a_line_begins_with_it_where_the_cloud_may_know_the_question(
     tokenizer: Tokenizer,
     pool: ThreadPoolExecutor,
     known: tuple[int, ...] | None,
+    limit: int,
+    stop: tuple[str, ...],
     epsilon: float | None,
     begins: bool,
 ) -> None:
+    """Otherwise the line alone is the answer, and nothing leaves."""
     asked = (Message("user", LEANS),)
     request = GenerationRequest(
-        (20,), LEANS, Sampling(), messages=asked, cloud_messages=asked, max_tokens=5,
+        (20,), LEANS, Sampling(), messages=asked, cloud_messages=asked,
         cloud=Cloud.WHEN_NEEDED, cloud_query="What?" if known else None, epsilon=epsilon,
+        max_tokens=limit, stop=stop,
     )  # fmt: skip
-    decided = await service(tokenizer, Ledger(), Documents(LEANS), pool).decider.decide(request)
+    documents = Documents(LEANS, -1.0)
+    decided = await service(tokenizer, Ledger(), documents, pool).decider.decide(request)
     assert decided.request.joint is begins
     assert tokenizer.decode(decided.request.premise) == (TEXT if begins else "")
     if begins:
