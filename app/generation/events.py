@@ -297,9 +297,9 @@ class Finished:
     participation: tuple[tuple[int, int], ...] = ()
     stats: Mapping[str, float] = field(default_factory=dict)
     verdicts: str = ""
-    aggregators: str = ""
     trace: tuple[Entry, ...] = ()
     stop: str | None = None
+    aggregators: str = ""
 
 
 Event = (
