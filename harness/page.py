@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
@@ -33,11 +33,6 @@ class Page:
         url = f"ws://127.0.0.1:{device.port}/ws/chat"
         with connect(url, additional_headers=device.headers, compression=None) as socket:
             yield cls(device, socket)
-
-    def ask(self, messages: Sequence[Mapping[str, Any]], params: dict[str, Any]) -> str:
-        """Have an answer written that is kept nowhere; its text."""
-        frame = {"type": "ask", "id": "page", "messages": messages, "params": params}
-        return "".join(each["text"] for each in self._events(frame) if each["type"] == "token")
 
     def say(self, text: str, params: dict[str, Any], **more: Any) -> str:
         """Ask below the last answer, unless a `parent` is given; the answer's text."""

@@ -380,7 +380,6 @@ class Routes:
         device, request = self.wire.device, self.wire.request
         open_, private = _params(rung), _params(NEVER)
         with Page.opened(device) as page:
-            request("page, not kept", rung, lambda: page.ask([user(self.public())], open_))
             request("page, private", NEVER, lambda: page.say(self.secret(), private))
             request("page, own", rung, lambda: page.say(self.own(), open_))
             before = page.answer
