@@ -21,7 +21,7 @@ from dragon.inference.decoder import Decoder, Decoding
 from dragon.inference.distribution import full_of
 from dragon.inference.engine import Engine
 from dragon.inference.estimates import Pace
-from dragon.inference.rows import Quote, Row, room_for_document
+from dragon.inference.rows import Row, room_for_document
 from dragon.inference.run import Run
 from dragon.inference.scoring import CREDIT, CloudScore
 from dragon.inference.tokenizer import Tokenizer
@@ -130,9 +130,6 @@ class Retriever:
             begins=asked.begins,
             premise=asked.premise,
         )
-        if asked.premise and not kept:  # then the answer is that
-            begun = (Quote(asked.premise, asked.premise),)
-            rows = [replace(row, quotes=begun if row.quotes else ()) for row in rows]
         every, slope = asked.rescore_every, asked.slope
         again = rescoring(self.embedder, self.tokenizer, asked.query, rows, every, slope)
         return Found(rows, kept, again)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -48,25 +48,42 @@ class Asked:
         return bool(odds) and self.right[int(np.argmax(odds))]
 
 
+@dataclass(frozen=True)
+class Pool:
+    """Texts that are searched together: their lines as hits, and those `near` each by its id."""
+
+    texts: Sequence[Text]
+    every: Sequence[Hit]
+    near: Mapping[int, Sequence[Hit]]
+    reader: find.LineReader
+
+    def read(self, question: str) -> list[JudgedLine[Hit]]:
+        """The lines that are read for a question, judged."""
+        vector = self.reader.embedder.embed([question])
+        best = find.to_read([question], find.ranked([question], vector, self.every))
+        return self.reader.judged(question, best, self.near)
+
+
+def pools(texts: Sequence[Text], judge: Judge, embedder: Embedder) -> Iterator[Pool]:
+    """All texts, `TOGETHER` at a time."""
+    for at in range(0, len(texts), TOGETHER):
+        own = texts[at : at + TOGETHER]
+        hits = [hit for text in own for hit in hits_of(text, embedder)]
+        every = [replace(hit, id=n) for n, hit in enumerate(hits)]
+        near = {hit.id: [o for o in every if o.document == hit.document] for hit in every}
+        yield Pool(own, every, near, find.LineReader(judge, embedder))
+
+
 def asked(
     texts: Sequence[Text], judge: Judge, embedder: Embedder, each: int, rng: random.Random
 ) -> Iterator[Asked]:
     """At most `each` questions a text that it answers, and half as many that it does not."""
-    reader = find.LineReader(judge, embedder)
-    for at in range(0, len(texts), TOGETHER):
-        pool = texts[at : at + TOGETHER]
-        own = {text.name: hits_of(text, embedder) for text in pool}
-        every = [
-            replace(hit, id=n) for n, hit in enumerate(h for hits in own.values() for h in hits)
-        ]
-        near = {hit.id: [o for o in every if o.document == hit.document] for hit in every}
-        for text in pool:
+    for pool in pools(texts, judge, embedder):
+        for text in pool.texts:
             chosen = rng.sample(text.asked, min(each, len(text.asked)))
             not_there = rng.sample(text.unasked, min(max(1, each // 2), len(text.unasked)))
             for question, answer in [*chosen, *((question, "") for question in not_there)]:
-                vector = embedder.embed([question])
-                best = find.to_read([question], find.ranked([question], vector, every))
-                read = reader.judged(question, best, near)
+                read = pool.read(question)
                 right = [
                     bool(answer)
                     and line.line.document == text.name

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +18,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_predict
 
 from dragon.models import WHOSE
-from dragon.retrieval import find
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.judge import Judge
-from training.calibrate import TOGETHER, hits_of
+from training.calibrate import pools
 from training.texts import FOLDER, KEPT_APART, read_file
 
 _EACH = 3
@@ -62,23 +60,16 @@ def asked(
     model: LogisticRegression, world: Iterator[tuple[str, float]], judge: Judge
 ) -> Iterator[tuple[float, float, bool]]:
     """The surest line's log-odds, the question's, and whether it is one of the document's own."""
-    rng, embedder = random.Random(1), Embedder.load()
-    reader = find.LineReader(judge, embedder)
+    rng = random.Random(1)
     texts = list(read_file(FOLDER / "questions" / KEPT_APART))
     rng.shuffle(texts)
-    for at in range(0, len(texts), TOGETHER):
-        pool = texts[at : at + TOGETHER]
-        hits = [hit for text in pool for hit in hits_of(text, embedder)]
-        every = [replace(hit, id=n) for n, hit in enumerate(hits)]
-        near = {hit.id: [o for o in every if o.document == hit.document] for hit in every}
-        for text in pool:
+    for pool in pools(texts, judge, Embedder.load()):
+        for text in pool.texts:
             questions = [question for question, _ in rng.sample(text.asked, _EACH)]
             odds = odds_of(model.predict_log_proba(states_of(questions, judge)))
             own = [(*each, True) for each in zip(questions, odds, strict=True)]
             for question, odd, is_own in [*own, *((*next(world), False) for _ in range(_EACH))]:
-                best = find.ranked([question], embedder.embed([question]), every)
-                read = reader.judged(question, find.to_read([question], best), near)
-                yield max((line.odds for line in read), default=-9.0), odd, is_own
+                yield max((line.odds for line in pool.read(question)), default=-9.0), odd, is_own
 
 
 def main() -> None:

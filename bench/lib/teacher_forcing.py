@@ -80,8 +80,8 @@ class Systems:
             usual, *others = slopes
             result["DRAGON", k] = result["DRDG/TW", k] = tokenwise(log_p, usual * cosines)
             result["DRDG/SW", k] = sequencewise(log_p, usual * cosines)
-            for name, rows_of, nats in zip(SIDES, log_p.chunk(2), cosines.chunk(2), strict=True):
-                result[name, k] = mixed(rows_of, usual * nats)
+            for name, side in zip(SIDES, _sides(log_p, usual * cosines)[0], strict=True):
+                result[name, k] = float(side.sum())
             for slope in others:
                 result[f"DRAGON/{slope:g}", k] = tokenwise(log_p, slope * cosines)
             if case.rescored is not None:
@@ -102,11 +102,6 @@ class Systems:
     def _prefix(self, *passages: tuple[int, ...]) -> Prefix:
         tokens = [token for passage in passages for token in passage][:CONTEXT_TOKENS]
         return Prefix((*self._before, *tokens, *self._between))
-
-
-def mixed(log_p: torch.Tensor, relevance: torch.Tensor) -> float:
-    """Log likelihood of tokens, nats, each from the mixture of one side's rows; as `tokenwise`."""
-    return float((torch.log_softmax(relevance, 0) + log_p).logsumexp(0).sum())
 
 
 def tokenwise(log_p: torch.Tensor, relevance: torch.Tensor) -> float:

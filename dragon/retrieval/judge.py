@@ -251,19 +251,23 @@ class Judge:
     @torch.inference_mode()
     def needless(self, message: str) -> float:
         """As `TextJudge.needless`; minus infinity for a message that it cannot read."""
-        if not self._pairs.reads(message):
-            return -np.inf
-        batch = PaddedPairs.of([self._pairs.encode(message, ())])
-        return float(self._network.needs_none(batch)[0])
+        batch = self._alone(message)
+        return -np.inf if batch is None else float(self._network.needs_none(batch)[0])
 
     @torch.inference_mode()
     def state(self, message: str) -> States | None:
         """As `TextJudge.state`: the first token's state, then the mean, float32 [2 * width]."""
-        if not self._pairs.reads(message):
+        if (batch := self._alone(message)) is None:
             return None
-        (states,) = self._network.states(PaddedPairs.of([self._pairs.encode(message, ())]))
+        (states,) = self._network.states(batch)
         made: States = torch.cat((states[0], states.mean(0))).numpy()
         return made
+
+    def _alone(self, message: str) -> PaddedPairs | None:
+        """A message without a passage; None if it cannot be read."""
+        if not self._pairs.reads(message):
+            return None
+        return PaddedPairs.of([self._pairs.encode(message, ())])
 
 
 def _network(learnt: Mapping[str, Tensor]) -> JudgeNetwork:

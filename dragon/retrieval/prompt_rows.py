@@ -101,7 +101,8 @@ def document_rows(
 ) -> tuple[list[Row], list[H]]:
     """A row for each passage of at most `room` tokens, and those; the bare row if none fits.
 
-    A passage is quoted behind the `premise`, with whose tokens the answer begins.
+    Passages are quoted behind the `premise`, the tokens that the answer begins with; without any
+    it is the whole answer.
     """
     rows, kept = [], []
     for passage in passages:
@@ -113,7 +114,11 @@ def document_rows(
                 quoted = tuple(Quote((*premise, *each.later), each.later) for each in quoted)
             rows.append(replace(row, quotes=quoted))
             kept.append(passage)
-    return rows or [bare_row(tokenizer, raw=raw, quotes=quotes, begins=begins)], kept
+    if not rows:
+        bare = bare_row(tokenizer, raw=raw, quotes=quotes, begins=begins)
+        begun = (Quote(tuple(premise), tuple(premise)),)
+        rows = [replace(bare, quotes=begun) if premise and bare.quotes else bare]
+    return rows, kept
 
 
 def first_number(side: Role, top_k: int) -> int:

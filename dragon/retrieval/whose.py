@@ -19,7 +19,7 @@ from dragon.models import WHOSE
 from dragon.retrieval.judge import TextJudge
 
 WORLD = 0.47
-"""What a nat by which a question is likelier anybody's takes from a line of one's own, nats.
+"""How many nats a line of one's own loses for each nat by which a question is likelier anybody's.
 
 Fitted by `training.whose`, beside the line's own log-odds.
 """

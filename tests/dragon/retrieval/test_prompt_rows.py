@@ -56,6 +56,8 @@ def test_a_passage_is_quoted_behind_what_the_answer_begins_with(tokenizer: Token
     (quote,) = rows[0].quotes
     assert tokenizer.decode(quote.first) == f"Ada moved in on 3 May. {PASSAGES[2].text}"
     assert quote.first[: len(begun)] == begun
+    rows, kept = document_rows(tokenizer, [], 60, raw=False, quotes=True, premise=begun)
+    assert ([each.first for each in rows[0].quotes], kept) == ([begun], [])
 
 
 def test_a_text_is_continued_from_what_is_near_not_from_what_answers() -> None:
