@@ -129,9 +129,9 @@ class GenerationService:
         """
         self.check(request)
         question = next((m.content for m in reversed(request.messages) if m.role == "user"), "")
-        decided = await self.decider.decide(request)
         decode = self.tokenizer.decode
         with self.ledger.begin(request.id, decode, private=request.private) as account:
+            decided = await self.decider.decide(request)
             for reason in decided.events:
                 yield reason
             self._name(decided.request, account)

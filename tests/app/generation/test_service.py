@@ -72,10 +72,13 @@ class Ledger:
 
     writable: bool = True
     parts: list[Part] = field(default_factory=list)
+    open: bool = False
 
     @contextmanager
     def begin(self, *_: object, **__: object) -> Any:
+        self.open = True
         yield SimpleNamespace(given=self.parts.extend, sent={})
+        self.open = False
 
 
 @pytest.fixture
@@ -149,6 +152,29 @@ async def test_where_documents_answer_what_the_cloud_would_be_asked_nothing_leav
         events.append(event)
     assert any(isinstance(event, NotAsked) for event in events) is stays
     assert [part.text for part in ledger.parts] == ([] if stays else [KNOWN])
+
+
+@pytest.mark.usefixtures("needed")
+async def test_a_redaction_while_passages_are_chosen_reaches_the_account(
+    tokenizer: Tokenizer, pool: ThreadPoolExecutor
+) -> None:
+    """Only accounts that are open are told to keep no words."""
+    ledger = Ledger()
+    searched: list[bool] = []
+
+    class Redacted(Documents):
+        async def search(self, *args: Any, **options: Any) -> Sequence[DocumentHit]:
+            searched.append(ledger.open)
+            return await super().search(*args, **options)
+
+    asked = Message("user", WHOLE)
+    request = GenerationRequest(
+        (20,), WHOLE, Sampling(), messages=(asked,), max_tokens=0, cloud=Cloud.WHEN_NEEDED
+    )
+    async for _ in service(tokenizer, ledger, Redacted(WHOLE), pool).generate(request):
+        pass
+    assert searched
+    assert all(searched)
 
 
 WORLD, MINE = "How tall does a giraffe get?", "When is our rent due?"
