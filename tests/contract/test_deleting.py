@@ -122,7 +122,7 @@ def test_what_is_deleted_and_redacted_while_answers_read_it_is_gone_once_they_en
         said = [each.result(WAIT_S) for each in asked]
         over.set()
         assert backups.result(WAIT_S) > 0
-    assert "cancelled" in said[2::3]  # the page's end
+    assert {*said[2::3]} <= {"cancelled", "stop"}  # an answer may be over when its turn comes
     for room, text in zip(ROOMS, said[::3], strict=True):  # to whoever had it asked before
         assert code_of(room) in "".join(
             choice["delta"].get("content") or ""
