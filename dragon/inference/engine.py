@@ -46,7 +46,7 @@ _PATIENCE = 1.0
 _IDLE_REST = 40
 # And a household's answers for this many times what a mask of theirs took, while others' have work:
 # forwards are shared, but a mask, of up to a sixth of a step, is computed for one answer alone.
-_MASK_REST = 4
+_MASK_REST = 8
 
 
 class Engine:
