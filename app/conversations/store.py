@@ -293,9 +293,14 @@ class ConversationStore:
                 found.private = private
             return found
 
-    async def ledgers(self, identity: str) -> set[str]:
-        """The ids in the ledger of a conversation's answers. Raises `NotFoundError`."""
-        return {key for each in await self.messages(identity) for key in _ledgers(each)}
+    async def ledgers(self, identity: str, answer: str | None = None) -> set[str]:
+        """The ids in the ledger of a conversation's answers, or of one and those after it.
+
+        Raises `NotFoundError`.
+        """
+        messages = await self.messages(identity)
+        chosen = messages if answer is None else _turn(messages, answer)
+        return {key for each in chosen for key in _ledgers(each)}
 
     async def delete(self, identity: str) -> None:
         """Delete a conversation, on disk and from the search. Raises `NotFoundError`."""
@@ -314,23 +319,19 @@ class ConversationStore:
             await session.execute(update(StoredMessage).where(false()).values(text=""))
             conversation = (await _message(session, answer)).conversation_id
             of_it = select(StoredMessage).where(StoredMessage.conversation_id == conversation)
-            found = await session.scalars(of_it.order_by(StoredMessage.number))
-            messages = {message.id: message for message in found}
-            question = messages[messages[answer].parent_id or answer]
-            gone = {question.id}
-            for message in messages.values():  # parents come first
-                if message.parent_id in gone:
-                    gone.add(message.id)
+            messages = (await session.scalars(of_it.order_by(StoredMessage.number))).all()
+            turn = _turn(messages, answer)
+            question, gone = turn[0], {message.id for message in turn}
             for each in gone:
                 self._redactions.pop(each, None)
             if len(gone) == len(messages):
                 await _delete(session, conversation)
             else:
-                await _forget_given(session, (messages[each] for each in gone))
+                await _forget_given(session, turn)
                 await session.execute(delete(StoredMessage).where(StoredMessage.id == question.id))
                 changed = await _conversation(session, conversation)
                 if changed.leaf in gone:
-                    others = (each for each in messages if each not in gone)
+                    others = (message.id for message in messages if message.id not in gone)
                     changed.leaf = question.parent_id or next(others)
                 for identity in gone:
                     await message_search.forget(session, identity)
@@ -361,6 +362,21 @@ async def _delete(session: AsyncSession, conversation: str) -> None:
     await _forget_given(session, await session.scalars(select(StoredMessage).where(asked)))
     await session.delete(await _conversation(session, conversation))
     await message_search.forget_conversation(session, conversation)
+
+
+def _turn(messages: Sequence[StoredMessage], answer: str) -> list[StoredMessage]:
+    """A question, its answer and what follows, of a conversation's messages in order.
+
+    Raises `NotFoundError`.
+    """
+    parents = {message.id: message.parent_id for message in messages}
+    if answer not in parents:
+        raise _no_message()
+    ids = {parents[answer] or answer}
+    for message in messages:  # parents come first
+        if message.parent_id in ids:
+            ids.add(message.id)
+    return [message for message in messages if message.id in ids]
 
 
 def _ledgers(message: StoredMessage) -> Sequence[str]:

@@ -87,7 +87,7 @@ async def delete_response(response_id: str, state: State) -> Deleted:
     """Delete a response and those that follow it."""
     message = await _find(state.conversations, response_id)
     # Of what is being written after it, too.
-    ledgers = await state.conversations.ledgers(message.conversation_id)
+    ledgers = await state.conversations.ledgers(message.conversation_id, message.id)
     await state.ledger.forget_given(ledgers)
     await state.conversations.delete_turn(message.id)
     return Deleted(id=response_id, object="response")

@@ -17,6 +17,7 @@ from app.conversations.store import ConversationStore
 from app.documents.store import DocumentStore
 from app.generation.events import GenerationRequest
 from app.storage.database import Sessions
+from app.storage.tables import MessageState
 from dragon.errors import NotFoundError
 from tests.app.stores import ingest, traces
 from tests.fakes import FakeGeneration
@@ -131,6 +132,23 @@ async def test_conversations_are_pinned_archived_and_put_into_a_project(
     assert await titles(project="House") == ["two"]
     await client.patch(ids["two"], json={"project": ""})
     assert await titles(project="House") == []
+
+
+async def test_the_ledgers_of_a_turn_are_those_of_its_answer_and_of_what_follows(
+    sessions: Sessions, store: DocumentStore
+) -> None:
+    conversations = ConversationStore(sessions, store.purge)
+    chat, _, first = await conversations.ask(None, None, "Where is the key?", private=True)
+    _, _, second = await conversations.ask(chat.id, first.id, "And the lamp?", private=True)
+    _, _, other = await conversations.ask(chat.id, first.id, "And the tent?", private=True)
+    _, _, third = await conversations.ask(chat.id, second.id, "And the oil?", private=True)
+    for message, ledger in ((first, "a"), (second, "b"), (other, "c"), (third, "d")):
+        await conversations.save(message.id, MessageState.DONE, "Here.", {"ledgers": [ledger]})
+    assert await conversations.ledgers(chat.id) == {"a", "b", "c", "d"}
+    assert await conversations.ledgers(chat.id, second.id) == {"b", "d"}
+    await conversations.delete_turn(second.id)
+    with pytest.raises(NotFoundError):
+        await conversations.ledgers(chat.id, second.id)
 
 
 async def test_what_is_asked_after_a_turn_that_is_being_deleted_goes_with_it(
