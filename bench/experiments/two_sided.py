@@ -10,7 +10,9 @@ that went to the cloud nonetheless: all of them unless `--cloud when_needed`. `p
 of notes.
 
 `--systems` compares DRAGON with other ways to answer the same questions with the same model, and
-with other people's libraries (`bench/rivals`, in an environment apart: `make rivals`).
+with other people's libraries (`bench/rivals`, in an environment apart: `make rivals`). With
+`--squad` the questions are of SQuAD 2.0's open half, and its paragraphs are the notes; a question
+that they do not answer is to be declined.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from app.settings import Cloud
-from bench.lib import report, rivals, workload
+from bench.lib import report, rivals, squad, workload
 from dragon.retrieval.relevance import BARE_RELEVANCE, relevance
 from dragon.sampling.params import Mode
 from harness import services
@@ -41,14 +43,14 @@ from harness.services import Service, Setup
 from harness.two_sided import QUESTIONS, Question, notes_of, read, spread, upload
 
 _TOKENS = 64
-_SYSTEMS = """Shares of right answers, that is, those that contain a gold string; all greedy, of at
-most 64 tokens. `alone` is the model in llama.cpp's server, without documents. `central-device` is a
-device without a peer that has the notes, and the public corpus as one more document;
-`central-cloud` has the corpus at the peer and no notes, since these do not leave; `dragon` is as
-installed. `llama_index` and `txtai` have every note and every passage of the corpus as a document,
-with their own splitting, prompts and number of passages, the model in llama.cpp's server and
-DRAGON's embedder over `/v1/embeddings`. A gold string suits answers that quote: "6 weeks" is not
-"six weeks"."""
+_SYSTEMS = """Shares of right answers, that is, those that contain a gold string, or decline where
+there is none; all greedy, of at most 64 tokens. `alone` is the model in llama.cpp's server, without
+documents. `central-device` is a device without a peer that has the notes, and the public corpus as
+one more document; `central-cloud` has the corpus at the peer and no notes, since these do not
+leave; `dragon` is as installed. `llama_index` and `txtai` have every note and every passage of the
+corpus as a document, with their own splitting, prompts and number of passages, the model in
+llama.cpp's server and DRAGON's embedder over `/v1/embeddings`. A gold string suits answers that
+quote: "6 weeks" is not "six weeks"."""
 
 
 class System(StrEnum):
@@ -154,17 +156,33 @@ def asked(
     return pairs
 
 
+def right(question: Question, text: str) -> bool:
+    """Whether a text has a gold string, or declines a question without one."""
+    return question.answered_by(text) if question.gold else squad.declines(text)
+
+
+def of_squad(path: Path, count: int) -> list[Question]:
+    """At most `count` questions that SQuAD's paragraphs answer, and as many that they do not."""
+    half = squad.open_half(squad.read(path), count)
+    sides = {"answerable": half.answerable, "unanswerable": half.unanswerable}
+    return [
+        Question(side, one.question, one.answers, one.context, "hand")
+        for side, asked in sides.items()
+        for one in asked
+    ]
+
+
 def show(label: str, question: Question, text: str) -> None:
     """Print a question with its answer, and whether it is right."""
-    mark = "+" if question.answered_by(text) else "-"
-    shown = f"{question.text} -> {text!r} ({question.gold[0]})"
+    mark = "+" if right(question, text) else "-"
+    shown = f"{question.text} -> {text!r} ({question.gold[:1]})"
     print(f"{label:>20} {mark} {shown}", flush=True)
 
 
 def share(pairs: Sequence[tuple[Question, Reply]], by: str = "") -> float | None:
     """The share of questions answered rightly, of those made one way."""
-    right = [q.answered_by(reply.text) for q, reply in pairs if by in ("", q.by)]
-    return round(sum(right) / len(right), 4) if right else None
+    outcomes = [right(q, reply.text) for q, reply in pairs if by in ("", q.by)]
+    return round(sum(outcomes) / len(outcomes), 4) if outcomes else None
 
 
 def measure(
@@ -266,13 +284,13 @@ def compare(
         setup = Setup(folder / system, services.AS_INSTALLED | {"DRAGON_MODEL": model})
         setup.data.mkdir()
         row: dict[str, Any] = {"system": system.value}
-        right: dict[str, list[bool]] = {}
+        sides: dict[str, list[bool]] = {}
         for question, text in zip(
             questions, answers_of(system, questions, setup, model), strict=True
         ):
             show(system, question, text)
-            right.setdefault(question.side, []).append(question.answered_by(text))
-        row |= {side: round(sum(each) / len(each), 4) for side, each in right.items()}
+            sides.setdefault(question.side, []).append(right(question, text))
+        row |= {side: round(sum(each) / len(each), 4) for side, each in sides.items()}
         rows.append(row)
     return rows
 
@@ -282,21 +300,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     workload.add_model(parser)
     parser.add_argument("--questions", type=Path, default=QUESTIONS)
+    parser.add_argument("--squad", type=Path, help="SQuAD's questions, for --systems")
     parser.add_argument("--count", type=int, default=200, help="questions a side, at most")
     parser.add_argument("--cloud", type=Cloud, choices=list(Cloud), default=Cloud.ALWAYS)
     parser.add_argument("--modes", type=Mode, nargs="+", choices=list(Mode), default=[Mode.ONEWAY])
     parser.add_argument("--systems", type=System, nargs="+", choices=list(System), default=[],
                         help="compare these, instead of measuring modes")  # fmt: skip
     options = parser.parse_args()
-    questions = spread(read(options.questions), options.count)
+    if options.squad:
+        questions = of_squad(options.squad, options.count)
+    else:
+        questions = spread(read(options.questions), options.count)
+    if options.squad and not options.systems:
+        parser.error("--squad has questions of one side only: compare --systems on them")
     if options.systems:
         if not options.model.endswith(".gguf"):
             parser.error("--systems needs a .gguf file: others have it in llama.cpp's server")
         with tempfile.TemporaryDirectory() as folder:
             rows = compare(options.systems, questions, Path(folder), options.model)
-        report.section(
-            "two_sided", rows, title="two_sided-systems", model=options.model, notes=_SYSTEMS
-        )
+        title = "two_sided-systems" + ("-squad" if options.squad else "")
+        report.section("two_sided", rows, title=title, model=options.model, notes=_SYSTEMS)
         print(json.dumps({"rows": rows}))
         return
     env = services.AS_INSTALLED | {"DRAGON_MODEL": options.model, "DRAGON_CLOUD": options.cloud}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -72,3 +73,29 @@ def test_a_row_has_the_share_of_right_answers_of_each_side(
     assert rows == [
         {"system": system, "private": 0.5, "public": 1.0} for system in ("dragon", "txtai")
     ]
+
+
+def test_what_nothing_answers_is_right_where_it_is_declined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [
+        {"question": "Who built it?", "unanswerable": False, "answers": ["Otto"]},
+        {"question": "When was it sold?", "unanswerable": True, "answers": ["1066"]},
+    ]
+    context = "Otto built it in 1066."
+    file = tmp_path / "squad.jsonl"
+    file.write_text("".join(json.dumps(row | {"context": context}) + "\n" for row in rows))
+    questions = two_sided.of_squad(file, 5)
+    assert [(q.side, q.note) for q in questions] == [
+        ("answerable", context),
+        ("unanswerable", context),
+    ]
+    for said, shares in (
+        (["Otto built it.", "I found no direct answer."], (1.0, 1.0)),
+        (["I found no direct answer.", "1066"], (0.0, 0.0)),
+    ):
+        monkeypatch.setattr(two_sided, "answers_of", lambda *_, said=said: said)
+        folder = tmp_path / said[0]
+        folder.mkdir()
+        (row,) = two_sided.compare([System.DRAGON], questions, folder, "any.gguf")
+        assert (row["answerable"], row["unanswerable"]) == shares
