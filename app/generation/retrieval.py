@@ -195,6 +195,8 @@ class Retrieval:
         k, before, scope = self.passages(request), request.passed_over, _scope(request)
         asked = next((m.content for m in reversed(request.messages) if m.role == "user"), "")
         if said is not None and not (self.in_one_row(request) and request.query == asked):
+            # "Where?" alone tells no line from another.
+            asked = request.query if asks_nothing(asked) else asked
             scope = replace(scope, follows=Follows(said, asked))
         look: Callable[[str, int, Scope], Awaitable[Sequence[DocumentHit]]]
         look = partial(self.documents.search, relevant=request.judged)

@@ -66,6 +66,7 @@ _OPERATIONS = {
     Operation.LEAST: _LEAST,
     Operation.MOST: _MOST,
 }
+_NO_FIGURE = re.compile(r"\A\W*(?:and |but )?(?:who(?:m|se)?|where)\b", re.IGNORECASE)
 _HOW_MUCH = re.compile(r"\bhow much\b", re.IGNORECASE)
 _COUNTS = re.compile(r"\bhow many\b|\b(?:number|count) of (?:the )?\w+s\b", re.IGNORECASE)
 # What no query here expresses.
@@ -166,8 +167,11 @@ class Reading:
                 summed = len(numeric) == 1 and not compared and conditions
                 operation = Operation.SUM if summed else Operation.COUNT
                 columns = numeric if summed else [c for c in columns if c not in numeric]
-            elif compared or not columns:
-                operation = Operation.ROWS
+            else:
+                if _NO_FIGURE.search(self._asked):  # "who did the labour on S7": not its price
+                    columns = [column for column in columns if column not in numeric]
+                if compared or not columns:
+                    operation = Operation.ROWS
         elif operation in (Operation.SUM, Operation.MEAN):
             columns = numeric or columns[:1]
         if operation in _OPERATIONS and len(columns) != 1:
@@ -260,8 +264,11 @@ class Reading:
         for word in list(self._left):
             if any(_alike(word, part) for c in found for part in _parts(self._table.columns[c])):
                 del self._left[word]
-        if found and (kind := _KIND.search(self._asked)):
+        kind = _KIND.search(self._asked)
+        if found and kind:
             self._left.pop(kind[1].lower(), None)
+        if kind and _COUNTS.match(kind[0]) and not _AMOUNT.search(self._asked):
+            asked = asked - {kind[1].lower()}  # "how many expenses": they are counted
         for marks, holds in ((_PRICED, self._money), (_DATED, self._dates)):
             if marks & {stem(word) for word in asked} | marks & asked:
                 columns = holds()

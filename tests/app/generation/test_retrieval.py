@@ -76,6 +76,12 @@ async def test_what_leans_is_read_as_it_was_asked_too_beside_what_was_said() -> 
     assert found.searched == [(rewritten, Scope(follows=Follows(HIT, asked)))]
 
 
+async def test_a_question_word_alone_is_read_as_it_was_rewritten() -> None:
+    rewritten = "Where is the summer fair?"
+    found = await searched(rewritten, "When is the fair?", FAIR, "where?")
+    assert found.searched == [(rewritten, Scope(follows=Follows(HIT, rewritten)))]
+
+
 async def test_what_stands_alone_is_looked_up_once_and_anywhere() -> None:
     asked = "Who does the raffle?"
     found = await searched(asked, "When is the fair?", FAIR, asked)
