@@ -261,10 +261,6 @@ class Retrieval:
         sources, passages = [_source(hit) for hit in kept], _digests(kept)
         return Retrieved(rows, sources, again, answers=bool(kept), passages=passages)
 
-    def bare(self) -> Retrieved:
-        """The row of a side that has no passage for a chat."""
-        return Retrieved([bare_row(self.tokenizer, raw=False, quotes=self.answers.quotes)], [])
-
     def without(self, request: GenerationRequest) -> Row:
         """The row before a request's conversation if nothing is found."""
         if self._style(request) is Answers.WORDS and self.asks(request):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -12,12 +11,7 @@ from importlib.metadata import version
 
 from app.generation.cloud_view import CloudView, Known
 from app.generation.deciding import Decider, Decision
-from app.generation.events import (
-    Event,
-    Finished,
-    GenerationRequest,
-    TextDelta,
-)
+from app.generation.events import Event, Finished, GenerationRequest, TextDelta
 from app.generation.given import Given
 from app.generation.joint_run import JointRun
 from app.generation.plan import Plan
@@ -41,8 +35,6 @@ from dragon.retrieval.prompt_rows import Answers, first_number
 from dragon.sampling.params import Mode
 from dragon.sampling.privacy import Budget
 from dragon.sampling.role import Role
-
-log = logging.getLogger(__name__)
 
 # A budget is spent by this many tokens in which the passages have a part, or by all tokens of a
 # short text.
