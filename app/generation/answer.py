@@ -105,27 +105,11 @@ class Record:
         return stats
 
 
-def cut_statistics(cuts: CutStatistics) -> dict[str, float]:
-    """What cutting distributions for the wire has cost, averaged over them."""
-    if not cuts.count:
-        return {}
-    return {"wire_mass": cuts.mass / cuts.count, "wire_tv": cuts.tv / cuts.count}
-
-
-def verdicts(kept: Sequence[tuple[bool, bool]]) -> str:
-    """A character per position: both drafts accepted, the device's, the cloud's, or neither."""
-    characters = {(True, True): "=", (True, False): "d", (False, True): "c", (False, False): "."}
-    return "".join(characters[verdict] for verdict in kept)
-
-
-def aggregated(aggregators: Sequence[Role]) -> str:
-    """A character per position that one side aggregated."""
-    return "".join(_SIDES[role] for role in aggregators)
-
-
 _MOST = 1200
 """The most entries kept; a long answer's beginning shows how it was written."""
 _SIDES = {Role.DEVICE: "d", Role.CLOUD: "c"}
+# By whether the device's draft was accepted, and the cloud's.
+_VERDICTS = {(True, True): "=", (True, False): "d", (False, True): "c", (False, False): "."}
 
 
 @dataclass
@@ -347,8 +331,9 @@ class Answer:
         stats = self.record.statistics(session, pace, len(self.tokens), linked=linked)
         texts = (source.text for source in self._found.sources)
         stats["document_tokens"] = sum(len(self._tokenizer.encode(text)) for text in texts)
-        if cuts is not None:
-            stats |= cut_statistics(cuts)
+        if cuts is not None and cuts.count:
+            stats["wire_mass"] = cuts.mass / cuts.count
+            stats["wire_tv"] = cuts.tv / cuts.count
         intervals, count = session.intervals(), len(self.tokens)
         return Finished(
             reason="stop"
@@ -358,8 +343,8 @@ class Answer:
             completion_tokens=count,
             participation=tuple((a, min(b, count)) for a, b in intervals if a < count),
             stats={name: round(value, 4) for name, value in stats.items()},
-            verdicts=verdicts(session.agreement.verdicts[:count]),
-            aggregators=aggregated(session.agreement.aggregators[:count]),
+            verdicts="".join(_VERDICTS[each] for each in session.agreement.verdicts[:count]),
+            aggregators="".join(_SIDES[each] for each in session.agreement.aggregators[:count]),
             trace=tuple(self.trace.entries),
             stop=self._stream.met,
         )

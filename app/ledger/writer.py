@@ -123,7 +123,7 @@ class Ledger:
     def opened(self, stream: int, answer: str) -> None:
         """Frames of this stream id belong to an answer from now on."""
         if (account := self._answers.get(answer)) is not None:
-            account.opened(stream)
+            account.streams.append(stream)
             self._streams[stream] = account
 
     def sent(self, stream: int, message: Message, frame: Frame) -> None:
@@ -307,10 +307,6 @@ class Account:
     def given(self, parts: Iterable[Part]) -> None:
         """Record what the cloud is asked with, if it is asked."""
         self._given += parts
-
-    def opened(self, stream: int) -> None:
-        """Frames of this stream id belong to the answer from now on."""
-        self.streams.append(stream)
 
     def bounded(self, budget: Budget, passages: Sequence[str]) -> None:
         """The answer has a privacy budget, reserved for these passages by their digests."""
