@@ -48,15 +48,13 @@ class Retrieved:
         rows = [replace(row, relevance=(BARE_RELEVANCE + LEAST) / 2) for row in self.rows]
         return replace(self, rows=rows, answers=False)
 
-    def weighted(self) -> list[Source]:
+    def found(self) -> SourcesFound:
         """The documents with their weights; those in one row share the row's."""
         weights = Weights.of([row.relevance for row in self.rows]).rows.tolist()
         shares = shared(weights, len(self.sources))
-        return [replace(s, weight=w) for s, w in zip(self.sources, shares, strict=False)]
-
-    def found(self) -> SourcesFound:
+        sources = [replace(s, weight=w) for s, w in zip(self.sources, shares, strict=False)]
         return SourcesFound(
-            tuple(self.weighted()),
+            tuple(sources),
             self.nothing_relevant,
             self.unread_documents,
             tuple(self.closest),
