@@ -237,23 +237,20 @@ def _is_stopping(replica: str) -> bool:
     served = _served()
     if served["status"] == "DELETING":
         return True  # with all others, and none is listed any more
-    states = {each["replica_id"]: each["state"] for each in _replicas(served, "Link")}
+    links = served["deployments"]["Link"]["replicas"]
+    states = {each["replica_id"]: each["state"] for each in links}
     return states.get(replica) == "STOPPING"
 
 
 def replicas(deployment: str) -> list[dict[str, Any]]:
     """The replicas of a deployment in Ray Serve: `replica_id`, `state`, `pid` and more."""
-    return _replicas(_served(), deployment)
+    found: list[dict[str, Any]] = _served()["deployments"][deployment]["replicas"]
+    return found
 
 
 def _served() -> dict[str, Any]:
     served: dict[str, Any] = _get_global_client().get_serve_details()["applications"][NAME]
     return served
-
-
-def _replicas(served: dict[str, Any], deployment: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = served["deployments"][deployment]["replicas"]
-    return found
 
 
 def _log_as_ray() -> None:

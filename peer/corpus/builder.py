@@ -38,7 +38,6 @@ from peer.corpus.versions import (
     Manifest,
     SourceFile,
     Versions,
-    described,
     digest_of,
 )
 
@@ -256,7 +255,10 @@ def _finish(
 
 def _described(directory: Path) -> dict[str, FileDigest]:
     found = sorted(path for path in directory.glob("*/*") if path.name in FILES)
-    return {str(path.relative_to(directory)): described(path) for path in found}
+    return {
+        str(path.relative_to(directory)): FileDigest(path.stat().st_size, digest_of(path))
+        for path in found
+    }
 
 
 @contextmanager

@@ -100,7 +100,12 @@ class Corpus:
     @contextmanager
     def counted(self) -> Iterator[set[int]]:
         """Yields the numbers of the shards that searches in this context did without."""
-        yield set()
+        without = set[int]()
+        token = _without.set(without)
+        try:
+            yield without
+        finally:
+            _without.reset(token)
 
     def info(self) -> Manifest:
         """The contents of the corpus and the embedder it was built with."""
@@ -265,15 +270,6 @@ class FarCorpus(Corpus):
                 "deploy the peer again"
             )
         return cls(name, manifest, ask)
-
-    @contextmanager
-    def counted(self) -> Iterator[set[int]]:
-        without = set[int]()
-        token = _without.set(without)
-        try:
-            yield without
-        finally:
-            _without.reset(token)
 
     def close(self) -> None:
         """Stop looking for excluded shards.

@@ -237,10 +237,6 @@ class Manifest:
 _JSON = TypeAdapter(Manifest)
 
 
-def described(path: Path) -> FileDigest:
-    return FileDigest(path.stat().st_size, digest_of(path))
-
-
 def digest_of(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
