@@ -315,14 +315,11 @@ class CloudFetch:
     The device then answers alone: these are the baselines DRCG/Text and DRCG/KV.
     """
 
+    tokens = 0  # a search reads none
+
     def __init__(self, shared: Shared, asked: control.Fetch) -> None:
         self._shared = shared
         self._asked = asked
-
-    @property
-    def tokens(self) -> int:
-        """0: a search reads no tokens."""
-        return 0
 
     async def messages(self) -> AsyncGenerator[Message, None]:
         """The documents, then their KV. Raises `InvalidRequestError` for KV of another model."""

@@ -203,12 +203,10 @@ def _at(port: int, usual: str, keys: Keys) -> Iterator[Model]:
         several = len(models) > 1
         tokenizer = _tokenizer(each, properties)
         yield Model(
-            *(
-                f"{url}#{name}" if several else url,
-                ModelKind.SERVER,
-                localizable("model.where.served", "{where}: {name}", where=where, name=name),
-                url,
-            ),
+            f"{url}#{name}" if several else url,
+            ModelKind.SERVER,
+            localizable("model.where.served", "{where}: {name}", where=where, name=name),
+            url,
             size=size if isinstance(size, int) else None,
             hint="" if tokenizer else _NO_TOKENIZER,
             served=name if several else "",

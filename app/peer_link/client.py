@@ -213,9 +213,9 @@ class Link:
         )  # fmt: skip
         try:
             await connection.open(measured=len(self._peers) > 1)
-        except (HandshakeError, ssl.SSLCertVerificationError) as error:
-            if isinstance(error, HandshakeError):
-                return PeerStatus("refused", detail=error.message)
+        except HandshakeError as error:
+            return PeerStatus("refused", detail=error.message)
+        except ssl.SSLCertVerificationError as error:
             return PeerStatus("refused", detail=untrusted(error))
         except InvalidStatus as error:
             passing = error.response.status_code >= PASSING
