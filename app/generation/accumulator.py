@@ -1,4 +1,4 @@
-"""The state of an answer, updated with every event, for all that render, store or measure it."""
+"""The state of an answer, kept up to date for the code that renders, stores or measures it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class AnswerState:
         self.found: SourcesFound | None = None
         self.not_asked = False
         self.unsearched = 0  # parts of the cloud's corpus
-        # While the cloud does not take part: why it had no room, and why it is away, for people.
+        # Why the cloud does not take part, for people: it has no room, or it is away.
         self.refused: str | None = None
         self.away: Localizable | None = None
         self.tokens: list[int] = []
@@ -96,12 +96,12 @@ class AnswerState:
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """The documents it is conditioned on, as far as they are known."""
+        """The documents known so far that it is conditioned on."""
         return self.found.sources if self.found else ()
 
     @property
     def declines(self) -> bool:
-        """Whether its text is `NO_ANSWER`, since nothing answers."""
+        """Whether no passage answers, so that its text is `NO_ANSWER`."""
         found, quotable = self.found, self.request.sampling.quotable
         return found is not None and found.declines and not found.sources and quotable
 
@@ -119,7 +119,7 @@ class AnswerState:
 
     @property
     def end(self) -> Finished:
-        """How it ended; only a finished answer has an end."""
+        """The last event. Raises `RuntimeError` if the answer is not finished."""
         if self._finished is None:
             raise RuntimeError("the generation ended without its last event")
         return self._finished

@@ -18,11 +18,11 @@ T = TypeVar("T")
 
 PLACES = 64
 FOR_ONE = 56
-"""The most places of one household, so that some stay free for others."""
+"""The most places that one household may hold, so that some stay free for others."""
 MOST_CALLS = 256
 """Concurrent calls for answers; further ones are refused before their body is read."""
 CALLS_FOR_ONE = 224
-"""Those of one household, however slowly it sends their bodies."""
+"""The most concurrent calls of one household, however slowly it sends their bodies."""
 _WAIT_S = 0.8
 _LOOK_S = 0.05
 REST = 4
@@ -65,18 +65,18 @@ def refusal() -> OverloadedError:
 
 
 class Threads:
-    """For what is computed beside answers: grammars compiled, long texts cut into tokens.
+    """Threads for work beside answers: compiling grammars, tokenizing long texts.
 
-    A few lines may ask for as much of that as is allowed, again and again. So a household has
-    one such job at a time, and rests after it in proportion to the processor time that it took.
+    A short request can ask for a lot of such work. So a household runs one job at a time, and then
+    rests in proportion to the processor time that the job took.
     """
 
     def __init__(self) -> None:
         self._places = Places(_THREADS, 1)
-        self._rested: dict[str, float] = {}  # when a household has, by its name
+        self._rested: dict[str, float] = {}  # when each household's rest ends, by name
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Run a job in its turn; cancelled, it keeps its place until it ends."""
+        """Run a job in its turn; a cancelled one keeps its place until it ends."""
         household = HOUSEHOLD.get().name
         while True:
             async with self._places.one():

@@ -72,7 +72,7 @@ class Citations:
 
 @dataclass
 class Record:
-    """Times in seconds of the monotonic clock."""
+    """When an answer, its decoding and its text began, in seconds of the monotonic clock."""
 
     started: float = field(default_factory=time.monotonic)
     decoding: float | None = None
@@ -114,7 +114,7 @@ _VERDICTS = {(True, True): "=", (True, False): "d", (False, True): "c", (False, 
 
 @dataclass
 class Trace:
-    """Entries are (kind, position, from, to): `d` or `c` a side's draft, `t` a token of the text.
+    """A timeline of (kind, position, from, to): `d` or `c` is a side's draft, `t` a final token.
 
     Times are in milliseconds since the answer began, on the device's clock.
     """
@@ -151,7 +151,7 @@ class TokenTexts:
         self._count = 0
 
     def next(self, token: int) -> TokenDetail:
-        """The next token, with nothing else known yet."""
+        """The next token's text and place; the rest of its detail is not known yet."""
         start = self._length
         if token not in self._tokenizer.end_ids:
             self._length += len(self._text.push([token]))
@@ -176,12 +176,12 @@ class AnswerDetails:
         self.cloud_weights: tuple[float, ...] = ()
 
     def take(self, settled: Sequence[Settled], written: int) -> None:
-        """Add tokens of the answer, of whose text `written` characters are now final."""
+        """Add the next tokens; `written` characters of the answer's text are now final."""
         self._held += [self._describe(token) for token in settled]
         self._final = written
 
     def end(self, length: int, *, stopped: bool) -> None:
-        """The text ends at `length` characters, perhaps by a stop string; no more tokens come."""
+        """The text is complete at `length` characters; `stopped` if a stop string cut it."""
         if stopped:
             cut = [cut_off(detail, length) for detail in self._held]
             self._held = [detail for detail in cut if detail is not None]
@@ -206,7 +206,7 @@ class AnswerDetails:
 
 
 def cut_off(detail: TokenDetail, length: int) -> TokenDetail | None:
-    """What a stop string leaves of a token, in a text cut to `length` characters."""
+    """The token in a text cut to `length` characters; None if nothing is left of it."""
     return None if detail.start >= length else replace(detail, end=min(detail.end, length))
 
 
@@ -239,7 +239,7 @@ def shares_of(sources: int, rows: Sequence[float], weight: float) -> tuple[float
 class Answer:
     """One answer: its `tokens`, including the one that ended it, and `length` characters of text.
 
-    `details` describes its tokens, if that was asked for.
+    `details` describes its tokens, if requested.
     """
 
     def __init__(
@@ -248,7 +248,7 @@ class Answer:
         tokenizer: Tokenizer,
         cloud_citations: int | None = None,
     ) -> None:
-        """The cloud's passages are cited by numbers from `cloud_citations` on, if at all."""
+        """The cloud's passages are cited by numbers from `cloud_citations` on; None cites none."""
         self._request = request
         self._cloud_citations = cloud_citations
         self._citations = Citations()
@@ -273,7 +273,7 @@ class Answer:
 
     @property
     def public(self) -> list[Source]:
-        """The cloud's documents among its sources, as far as it has sent them."""
+        """The cloud's documents among its sources, once it has sent them."""
         return [source for source in self._found.sources if source.side == "public"]
 
     def take_own(self, found: SourcesFound) -> SourcesFound:

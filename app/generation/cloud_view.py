@@ -1,9 +1,9 @@
-"""The cloud's view of a conversation: never what it was not given before.
+"""The cloud's view of a conversation: only what it was given before.
 
-Of earlier turns it sees the questions it was asked, and the parts of answers it took part in. What
-the device wrote alone appears as a single mark, and so does a turn in which the cloud had no part,
-answered or not. Answers are recognised by the SHA-256 of question and text, so nothing of their
-text is stored here, and a client that sends the conversation itself gets the same view.
+Of earlier turns it sees the questions that it was asked, and the parts of answers that it took part
+in. A single mark stands for text that the device wrote alone, and for turns in which the cloud had
+no part, answered or not. Answers are recognised by the SHA-256 of question and text, so that none
+of their text is stored here, and a client that sends the conversation itself gets the same view.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _AT_ONCE = 10_000  # digests in a query: SQLite takes 32,766
 class Known:
     """What the cloud knows of an answer: `ranges` of its characters, and whether it was `asked`.
 
-    They count from the end of its reasoning, which is before 0: clients do not send it back.
+    Offset 0 is the end of the answer's reasoning, which clients do not send back.
     """
 
     asked: bool = False
@@ -59,10 +59,10 @@ NOTHING = Known()
 
 
 class _Key(Enum):
-    """By what something is found again: an answer by its question and text, or by its text alone,
-    and a question by itself, since clients change what they send back.
+    """How answers and questions are recognised, since clients may change what they send back.
 
-    By its text alone, the least counts that the cloud knows of any answer of that text.
+    A `PAIR` is an answer with its question, `TEXT` an answer alone, `QUESTION` a question alone. If
+    the cloud knows different parts of answers with the same `TEXT`, it counts as knowing none.
     """
 
     PAIR = auto()
@@ -70,7 +70,7 @@ class _Key(Enum):
     QUESTION = auto()
 
     def digest(self, question: str, answer: str) -> str:
-        """The SHA-256 of what counts of both."""
+        """The SHA-256 of the texts that this key compares."""
         question, answer = question.strip(), answer[_begin(answer) :].strip()
         told = {
             _Key.PAIR: (question, answer),
@@ -80,7 +80,7 @@ class _Key(Enum):
         return hashlib.sha256("\0".join(told[self]).encode()).hexdigest()
 
     def after(self, before: Known, new: Known) -> Known:
-        """What is known then, of what was known `before` and is `new`."""
+        """What the cloud knows afterwards, from `before` and `new`."""
         match self:
             case _Key.PAIR:
                 return new
@@ -92,17 +92,17 @@ class _Key(Enum):
 
 @dataclass(frozen=True)
 class View:
-    """A conversation as the cloud sees it, and what it holds of the user's words, by kind.
+    """A conversation as the cloud sees it, and the user's words in it, by kind.
 
-    What the cloud knows of answers has been in the ledger since it was sent, and may come from a
-    deleted document: it has no text here.
+    Known answers have no text in `parts`: it has been in the ledger since it was sent, and may come
+    from a document that was deleted.
     """
 
     messages: tuple[Message, ...]
     parts: tuple[Part, ...]
 
 
-_BLANK = Message("user", MARK), Message("assistant", MARK)  # turns it knows nothing of, as one
+_BLANK = Message("user", MARK), Message("assistant", MARK)  # any turns it knows nothing of
 
 
 @dataclass(frozen=True)
@@ -115,9 +115,9 @@ class _Recalled:
         return self.found.get(key.digest(question, answer))
 
     def answer(self, question: str, answer: str) -> Known | None:
-        """What it knows of an answer; None for a text that was not written here.
+        """What the cloud knows of an answer; None for a text that was not written here.
 
-        Of one that a client has changed, to a question that the cloud was not asked, it is nothing.
+        It is nothing for an answer that a client has changed, to a question it was not asked.
         """
         if (known := self._of(_Key.PAIR, question, answer)) is not None:
             return known
@@ -127,7 +127,7 @@ class _Recalled:
         return self._of(_Key.TEXT, question, answer)
 
     def asked(self, question: str, answer: str | None, *, trusted: bool) -> bool:
-        """Whether it may know the question of an earlier turn."""
+        """Whether the cloud may know the question of an earlier turn."""
         if answer is not None and (known := self._of(_Key.PAIR, question, answer)) is not None:
             return known.asked
         if (known := self._of(_Key.QUESTION, question, "")) is not None:
@@ -165,7 +165,7 @@ class CloudView:
         return (await self._recall([(question, text)])).answer(question, text)
 
     async def of(self, messages: Sequence[Message], *, trusted: bool) -> View:
-        """The conversation for the cloud; the last question is the one that it is asked now.
+        """The conversation for the cloud, whose last question is the one asked now.
 
         If `trusted`, a turn that was not written here, or not answered, is shown with its question.
         """
@@ -209,7 +209,7 @@ class CloudView:
         await asyncio.gather(*self._writes)
 
     async def _recall(self, turns: Iterable[tuple[str, str]]) -> _Recalled:
-        """What it knows of questions and their answers, all read together."""
+        """What the cloud knows of questions and their answers, read together."""
         keys = {key.digest(*turn): key for turn in turns for key in _Key}
         recent = {each: self._recent.get((acting(), each)) for each in keys}
         found: dict[str, Known] = {}
@@ -252,12 +252,12 @@ async def _stored(session: AsyncSession, digests: Sequence[str]) -> dict[str, Kn
 
 
 def _begin(text: str) -> int:
-    """Where an answer begins behind its reasoning."""
+    """Where an answer begins after its reasoning."""
     return len(text) - len(text.rpartition(END)[2].lstrip())
 
 
 def _told(message: Message) -> str:
-    """All that a turn says, as text."""
+    """Everything in a turn, as text."""
     calls = (f"{call.name}({call.arguments})" for call in message.calls)
     said = [message.name, message.reasoning, message.content, *calls]
     return " ".join(each for each in said if each)
@@ -285,7 +285,7 @@ def _answer(messages: Sequence[Message]) -> str | None:
 
 
 def _blank(message: Message) -> Message:
-    """A call, or a tool's result, for a cloud that is told only the tools' names."""
+    """A call or a tool's result without its content: the cloud gets only names."""
     calls = tuple(replace(call, arguments="{}") for call in message.calls)
     content = MARK if message.content else ""
     name = message.name if message.role == "tool" else ""

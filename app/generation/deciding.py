@@ -1,6 +1,6 @@
-"""Who answers a request: the device on its own, or with the cloud, and from which conversation.
+"""Decides who answers a request, the device alone or with the cloud, and from which conversation.
 
-All of it is decided here, on the device, before anything may leave.
+All of this happens on the device, before anything may leave.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ from dragon.link import control
 
 @dataclass(frozen=True)
 class Decision:
-    """The request as it is answered; without the cloud if that is not to take part.
+    """The request to answer, which is private if the cloud is left out.
 
-    `found` is what was retrieved for it, if anything was yet. `events` tell why the cloud is left
-    out.
+    `found` is what was already retrieved, if anything; `events` say why the cloud is left out.
     """
 
     request: GenerationRequest
@@ -37,7 +36,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Decider:
-    """Decides with the person's documents, and with a model that makes questions stand alone."""
+    """Decides by the user's documents, and by a model that makes questions stand alone."""
 
     retrieval: Retrieval
     rewriter: Rewriter
@@ -45,11 +44,11 @@ class Decider:
     ledger: Ledger
 
     async def decide(self, request: GenerationRequest) -> Decision:
-        """Nothing leaves where no document is needed, or where one's own documents answer.
+        """Leave the cloud out if no document is needed, or if the user's own documents answer.
 
-        They are asked twice: what the whole chat asks, and what the cloud would be asked.
+        They are searched twice: for the question in the whole chat, and for the cloud's version.
         """
-        # What of a chat in one text was private is not known: it stays, unless the person sends it.
+        # It is unknown which parts of a chat in one text are private: only `ALWAYS` lets it leave.
         told = [message.content for message in request.messages if message.role == "system"]
         holds = any(map(holds_a_chat, [request.query] if request.raw else told))
         # The link limits the query: both sides search with the same text if they can.
@@ -87,7 +86,7 @@ class Decider:
             away = PeerChanged(False, 0, self.link.status.away)
             return Decision(_without_cloud(request), found, (away,))
         if request.cloud is Cloud.WHEN_NEEDED and request.judged:
-            # They may answer in the cloud's wording, though not in the whole chat's.
+            # The documents may answer the cloud's version, though not the whole chat's.
             given = Given.of(request).request
             found = await self.retrieval.find(given, request.limit)
             if found.answers:
@@ -96,7 +95,7 @@ class Decider:
         return Decision(request)
 
     def _written_from(self, request: GenerationRequest) -> GenerationRequest:
-        """The chat that the answer is written from; where a line is quoted, the question alone."""
+        """The chat to write the answer from: the question alone, if a line is quoted."""
         scored = request.details is not None and request.details.prompt  # as it was sent
         if scored or not self.retrieval.quotes_a_line(request):
             return request

@@ -18,7 +18,7 @@ from dragon.sampling.params import Mode, Sampling
 DEFAULT_MAX_TOKENS = 512
 
 Entry = tuple[str, int, float, float]
-"""What happened when (`answer.Trace`): kind, position, from and to, in milliseconds."""
+"""An entry of `answer.Trace`: kind, position, from and to, in milliseconds."""
 
 
 def _new_id() -> str:
@@ -40,22 +40,26 @@ class Details:
 class GenerationRequest:
     """A request for one answer.
 
-    `conversation` holds the token ids that follow a document, and `begins` says what they begin
-    with; `raw` marks a plain prompt without the chat template. The cloud gets
-    `cloud_conversation` instead, unless it is None. `query` is the text to search documents with;
-    unless `judged` is false, only passages that answer it are used. The cloud gets `cloud_query`
-    instead; None means `query`. A model rewrites the question of a chat's `messages` to stand
-    alone, and the cloud's from `cloud_messages`, which may differ; `parts` are what those hold, as
-    the ledger names it. A joint answer begins with the `premise`, the tokens of a line of the
-    person's own documents that the question leans on; the cloud searches with both. `prompt` is
-    what the client's own chat begins with and holds, where the answer is written from another one.
+    `conversation` holds the token ids that follow a document, `begins` says what they begin with,
+    and `raw` marks a plain prompt without the chat template. `query` is the text to search
+    documents with; unless `judged` is false, only passages that answer it are used. The cloud gets
+    `cloud_conversation` and `cloud_query` instead, where they are not None.
+
+    A model rewrites the question of a chat's `messages` to stand alone, and the cloud's question
+    from `cloud_messages`; `parts` are the user's words in the latter, for the ledger. A joint
+    answer begins with the `premise`, the tokens of a line of the user's own documents that the
+    question leans on; the cloud searches with both. `prompt` is the client's own chat, how it
+    begins and its tokens, if the answer is written from another one.
+
     `max_tokens` 0 writes nothing and only scores the prompt. A `stop` string ends the answer, and
-    is part of it if `with_stop`; any of the `stop_tokens` ends it, too. The text includes special
-    tokens that do not end it if `special`. `documents` and `collections` limit which of the
-    user's documents may be used; None is no limit. Passages with a text of `passed_over` are not
-    used: they were quoted before. `id` names the answer, in the ledger too. `epsilon` bounds what
-    the cloud learns of the passages used, by (epsilon, `accountant.DELTA`)-differential privacy;
-    None is no bound. With `wait` the first token waits for the cloud, however late it is.
+    is part of it if `with_stop`; any of the `stop_tokens` ends it, too. If `special`, the text
+    includes special tokens that do not end it.
+
+    `documents` and `collections` limit which of the user's documents may be used; None is no limit.
+    Passages within a text of `passed_over` are not used: they were quoted before. `id` names the
+    answer, also in the ledger. `epsilon` bounds what the cloud learns of the passages used, by
+    (epsilon, `accountant.DELTA`)-differential privacy; None is no bound. With `wait` the first
+    token waits for the cloud, however late it is.
     """
 
     conversation: tuple[int, ...]
@@ -147,9 +151,9 @@ class GenerationRequest:
 class Source:
     """A document an answer was conditioned on. `weight` is its share within its side, 0 to 1.
 
-    `query`, in SQL, is where a table's answer comes from. `citation` is the number by which a model
-    that writes may cite it. `confidence`, in percent, is that of text recognised in a picture. For
-    a sentence of the user's documents, `around` is its paragraph.
+    `query` is the SQL that a table's answer comes from. `citation` is the number that the model may
+    cite it by. `confidence` is that of text recognised in a picture, in percent. For a sentence of
+    the user's documents, `around` is its paragraph.
     """
 
     side: Literal["private", "public"]
@@ -287,8 +291,8 @@ class Finished:
 
     `verdicts` has one character per jointly written token, for whose draft it is: `=` both sides',
     `d` the device's, `c` the cloud's, `.` neither's. `aggregators` has the side that computed each
-    one, `d` or `c`; it is empty where both do. `trace` says what happened when (`timeline`). `stop`
-    is the stop string that ended the answer, if one did.
+    one, `d` or `c`; it is empty if both do. `trace` is the timeline (`answer.Trace`). `stop` is the
+    stop string that ended the answer, if one did.
     """
 
     reason: Literal["stop", "length"]

@@ -1,4 +1,4 @@
-"""Everyday exchanges, of which a small model is shown the nearest before it replies."""
+"""Everyday exchanges: a small model is shown those most like a message before it replies."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True)
 class Exchange:
-    """A message that needs no document, of a kind, and a reply to it."""
+    """A message that needs no document, its kind, and a reply."""
 
     kind: str
     message: str
@@ -32,13 +32,13 @@ class Exchange:
 
 
 def read() -> tuple[Exchange, ...]:
-    """All there are."""
+    """Read all exchanges that come with the package."""
     rows = map(json.loads, EXCHANGES.read_text("utf-8").splitlines())
     return tuple(Exchange(row["kind"], row["q"], row["reply"]) for row in rows)
 
 
 class Exchanges:
-    """Finds the exchanges that begin most like a message."""
+    """Finds the exchanges whose messages are most like a given one."""
 
     def __init__(self, embedder: TextEmbedder) -> None:
         self._embedder = embedder
@@ -46,7 +46,8 @@ class Exchanges:
     def nearest(self, message: str, count: int) -> list[Exchange]:
         """At most `count`, the nearest last; none if the message is most like a task.
 
-        Another task's result is no example: it is copied. With another embedder there are none.
+        A model would copy the result of another task. There are vectors of the packaged embedder
+        only, so another one finds none.
         """
         if self._embedder.fingerprint != PACKAGED_WEIGHTS_SHA256:
             return []
@@ -57,7 +58,7 @@ class Exchanges:
         return [*islice(self._talk(message, near), count)][::-1]
 
     def _talk(self, message: str, near: Sequence[Exchange]) -> Iterator[Exchange]:
-        """No tasks, and those in other languages than English only if they share a word with it."""
+        """Leave out tasks, and foreign exchanges that share no word with the message."""
         words = _words(message)
         for each in near:
             foreign = each.kind in _FOREIGN

@@ -1,7 +1,7 @@
-"""What the cloud is given of a request, and so all that a joint answer may be written from.
+"""The part of a request that the cloud gets, and the only part that a joint answer is written from.
 
-If the device conditioned on more, a peer's words ("Earlier you said: ") could lead it into sending
-that up, as corrections. So a joint run is made from this alone, and only this module makes it.
+If the device conditioned on more, a peer's words ("Earlier you said: ") could make it send the rest
+up as corrections. So a joint run is made from this alone, and only this module makes it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Given:
 
     @classmethod
     def of(cls, whole: GenerationRequest) -> Given:
-        """What the cloud is given of a request; all of it if nothing is hidden."""
+        """The cloud's part of a request; all of it if nothing is hidden."""
         if not hides(whole):
             return cls(whole, whole)
         return cls(

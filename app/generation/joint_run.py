@@ -85,11 +85,11 @@ class JointRun(DeviceRun):
         # The cloud's part in this run.
         self._stream: int | None = None
         self._base = 0  # tokens its stream was opened with
-        self._replied = False  # it has said what it has found
+        self._replied = False  # it has reported its documents
         self._cloud_log_h: int | None = None
         self._entered = 0.0
         self._again: asyncio.TimerHandle | None = None  # for asking it again when it has room
-        self._held = False  # whether text waits for that
+        self._held = False  # whether the text waits for that
         self._reported: bool | None = None  # whether it takes part, as last reported
 
     async def __aenter__(self) -> Self:
@@ -107,7 +107,7 @@ class JointRun(DeviceRun):
             super().advance()
 
     def write(self, retrieved: Retrieved) -> None:
-        """As in `DeviceRun`; a cloud of little weight beside these rows is dropped."""
+        """As in `DeviceRun`, but drop a cloud of little weight beside these rows."""
         super().write(retrieved)
         self._leave_out()
 
@@ -160,8 +160,8 @@ class JointRun(DeviceRun):
             self._put_off(refusal)
             return
         self._forget_time()
-        # Where only words of the answer go up, none but those that the question leans on do before
-        # the cloud is known to take part.
+        # In a mode that sends up only words of the answer, only the premise goes up before the
+        # cloud is known to take part.
         committed = tuple(self.session.committed) if self._request.mode.sends_up else ()
         self._base = len(committed)
         self._replied = False
@@ -352,7 +352,7 @@ class JointRun(DeviceRun):
 
 
 class Failure(Enum):
-    """What is wrong with the cloud."""
+    """How the cloud fails an answer."""
 
     LATE = auto()  # the first token is overdue
     SILENT = auto()  # nothing has come on its connection
@@ -404,7 +404,7 @@ class Lateness:
             self._written, self._quiet_since = seen.written, now
         elif seen.joint and seen.ready:
             self._waited += now - then
-        # With many answers at once, the cloud is not late for each of them.
+        # Many answers at once delay one another: that is not the cloud's lateness.
         crowd = max(1.0, seen.sharing / _CROWD)
         late = now - self._began > self._deadline * crowd
         if seen.held and late:
@@ -427,10 +427,10 @@ class Lateness:
         return None
 
     def _patience(self) -> float:
-        """For how many seconds the answer may have waited for the cloud by now.
+        """How many seconds the answer may have waited for the cloud by now, in total.
 
-        Besides the round trip, which limits no answer, the time per token at which people can read
-        along.
+        Per token, that is a pace at which people still read along, and the round trip: a distant
+        peer is not slow.
         """
         round_trip = min(1.0, self._pace.link.round_trip.value or 0.0)
         return _PATIENCE_S + self._written * (_PATIENCE_A_TOKEN_S + round_trip)

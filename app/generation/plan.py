@@ -21,8 +21,8 @@ class Retrieved:
 
     `answers`: they were judged to answer the question on their own. `nothing_relevant`: the search
     found none that does. `unread_documents` could not be searched yet. `passages` are the digests
-    of those whose budgets are tracked. `closest` come nearest apart from the sources. `premise` are
-    the tokens of the line that a question leans on, which the world's documents answer.
+    of those with a tracked budget. `closest` come nearest apart from the sources. `premise` holds
+    the tokens of a line that the question leans on, if public documents are to answer it.
     """
 
     rows: Sequence[Row]
@@ -36,14 +36,14 @@ class Retrieved:
     premise: tuple[int, ...] = ()
 
     def referring(self, bare: Sequence[int]) -> Retrieved:
-        """With a bare row, of no weight, after the others: the distribution without passages."""
+        """Add a bare row of no weight at the end, for the distribution without passages."""
         rows = self.rows if not self.sources else [*self.rows, Row(tuple(bare), -math.inf)]
         return replace(self, rows=rows, rescoring=None)
 
     def begun(self) -> Retrieved:
-        """For an answer that begins with the premise and ends there if the cloud finds nothing.
+        """For an answer that begins with the premise, and ends there if the cloud finds nothing.
 
-        So its rows count less than any line that answers, and more than none.
+        So its rows weigh less than any line that answers, and more than a bare row.
         """
         rows = [replace(row, relevance=(BARE_RELEVANCE + LEAST) / 2) for row in self.rows]
         return replace(self, rows=rows, answers=False)

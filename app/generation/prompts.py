@@ -1,4 +1,4 @@
-"""From what a client wrote to the tokens a generation starts from."""
+"""Turns what a client wrote into the tokens that a generation starts from."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def chat_prompt(
 
 
 def _set(variables: Mapping[str, Any]) -> Iterator[Part]:
-    """What a client has the template write: switches have no words."""
+    """The words that a client's variables add to the template; switches add none."""
     if told := {name: each for name, each in variables.items() if not isinstance(each, bool)}:
         yield Part(PartKind.INSTRUCTIONS, json.dumps(told, ensure_ascii=False))
 
@@ -86,10 +86,9 @@ def _set(variables: Mapping[str, Any]) -> Iterator[Part]:
 async def shortened(
     generation: GenerationService, messages: Sequence[Message], rendering: Rendering, answer: int
 ) -> list[Message]:
-    """The messages without the oldest turns, if all of them leave no room for the answer.
+    """The messages without the oldest turns, if these leave no room for the answer.
 
-    Instructions stay, and so does everything from the last question on, even if that alone is too
-    long.
+    Instructions stay, and so does everything from the last question on, even if that is too long.
     """
     first = next((n for n, each in enumerate(messages) if each.role != "system"), 0)
     own, turns = list(messages[:first]), list(messages[first:])
@@ -126,8 +125,8 @@ async def text_prompt(
 ) -> Prompt:
     """A prompt, text or token ids, with or without the tokens that begin every text.
 
-    Special tokens are recognised by name. With a `suffix`, the text between the two is to be
-    written. A prompt that is `to_cut` may be too long.
+    Special tokens are recognised by name. With a `suffix`, the model writes the text between the
+    two. A prompt that is `to_cut` may be too long.
 
     Raises `InvalidRequestError` for an empty prompt, an unknown token, or a suffix if the model
     cannot fill in text; `ContextLengthError` if too long.

@@ -44,7 +44,7 @@ from dragon.retrieval.whose import Whose, whose
 from dragon.sampling.role import Role
 
 EXAMPLES = 4
-"""How many everyday exchanges the built-in model is shown before it replies to such a message."""
+"""How many everyday exchanges the built-in model is shown before it replies to small talk."""
 
 CLOSEST = 3
 """How many passages to show beside those that answer."""
@@ -53,7 +53,7 @@ PREMISE = 32
 """The most tokens of a line that an answer begins with: the judge reads 48, the question's too."""
 
 NEEDLESS = 2.0
-"""The least log-odds that a message needs no document: a vain search costs less than none."""
+"""The least log-odds that a message needs no document; high, since a vain search costs little."""
 
 # Concurrent searches, and those of one caller: what they share (threads, database connections)
 # would otherwise serve whoever came first.
@@ -115,7 +115,7 @@ class Retrieval:
 
         Includes the cloud's, if the mode fetches them.
         """
-        # Counted before the search: what is read by then can be found.
+        # Counted before the search, which finds what has been read by then.
         unread = await self.documents.unread(_scope(request)) if self.asks(request) else 0
         said = await self.said(request)
         own, fetched, near, matter = await asyncio.gather(
@@ -124,8 +124,8 @@ class Retrieval:
             self._closest(request, said),
             self._whose(request),
         )
-        # Where anybody may answer, a line of one's own must be surer for nobody to be asked. If the
-        # cloud finds nothing it answers all the same.
+        # For a question that anybody may answer, the user's own line must be surer to leave the
+        # cloud out. It still answers if the cloud finds nothing.
         best = max((hit.relevance for hit in own), default=LEAST)
         sure = matter.leans or not matter.prior or best + matter.prior >= LEAST
         less = max(matter.prior, min(0.0, LEAST - best))
@@ -163,7 +163,7 @@ class Retrieval:
         return () if held or ends or bounded else premise
 
     async def _whose(self, request: GenerationRequest) -> Whose:
-        """Whose matter the question is; the person's if there are chosen documents."""
+        """Whose matter the question is; the user's if documents were chosen."""
         chosen = request.documents is not None or request.collections is not None
         if chosen or request.raw or not request.judged or not self.asks(request):
             return Whose()
@@ -171,7 +171,7 @@ class Retrieval:
         return await asyncio.wrap_future(job)
 
     async def _weighed(self, request: GenerationRequest, hits: Sequence[Hit]) -> list[Hit]:
-        """Passages of both sides by what they are worth, best first."""
+        """Passages of both sides, best first; weighed anew for a text to continue."""
         if not (hits and self.answers.continues(raw=request.raw)):
             return sorted(hits, key=lambda hit: hit.relevance, reverse=True)
         job = self.engine.submit_urgent(
@@ -186,9 +186,9 @@ class Retrieval:
     async def search(
         self, request: GenerationRequest, said: DocumentHit | None = None
     ) -> Sequence[DocumentHit]:
-        """The passages that answer, looked for near what was `said` if the question follows it.
+        """The passages that answer, likelier near what was `said` if the question follows it.
 
-        A question that a model found to stand alone does not.
+        A question that the model left as it was stands alone, and follows nothing.
         """
         if not self.asks(request):
             return []
@@ -210,7 +210,7 @@ class Retrieval:
         async with self._places.one():
             if not self.quotes_a_line(request):
                 return await unused(request.query, k, scope)
-            # A line for each question that the message joins, or the best for all of it.
+            # A line for each of the message's questions, or the best one for the whole message.
             parts = questions_of(request.query)[1:]
             apart = [await unused(each, 1, _scope(request)) for each in parts]
             lines = list({hit.text: hit for found in apart for hit in found}.values())
@@ -219,7 +219,7 @@ class Retrieval:
     async def _closest(
         self, request: GenerationRequest, said: DocumentHit | None
     ) -> Sequence[Source]:
-        """The nearest passages, for a person who checks an answer.
+        """The nearest passages, for people to check an answer.
 
         Two are from the document that the chat is about, if it is about one.
         """
@@ -235,7 +235,7 @@ class Retrieval:
         return [_source(hit) for hit in sorted(hits, key=lambda hit: hit.score, reverse=True)]
 
     async def said(self, request: GenerationRequest) -> DocumentHit | None:
-        """What the last reply with an answer was written from, if anything."""
+        """The passage that the last reply with an answer was written from, if any."""
         for message in reversed(request.messages) if self.asks(request) else ():
             if message.role == "assistant" and message.content not in ("", NO_ANSWER, MARK):
                 reply = message.content[-control.MAX_QUERY :]
@@ -356,7 +356,7 @@ def _scope(request: GenerationRequest) -> Scope:
 
 
 def quoted(hit: DocumentHit) -> DocumentHit:
-    """A line as a reply quotes it: with a word of those for which it stands."""
+    """A line as a reply quotes it, which mentions the other lines that it stands for."""
     if not hit.others:
         return hit
     also = "another place says" if hit.others == 1 else f"{hit.others} other places say"

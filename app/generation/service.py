@@ -36,8 +36,7 @@ from dragon.sampling.params import Mode
 from dragon.sampling.privacy import Budget
 from dragon.sampling.role import Role
 
-# A budget is spent by this many tokens in which the passages have a part, or by all tokens of a
-# short text.
+# A budget is split among this many tokens that need one, or among all tokens of a shorter answer.
 BOUNDED_TOKENS = 64
 
 
@@ -160,7 +159,7 @@ class GenerationService:
             yield replace(end, stats={**end.stats, **account.sent})
 
     def _name(self, request: GenerationRequest, account: Account) -> None:
-        """Record in the ledger what the cloud is asked with, if it is asked."""
+        """Record the user's words that the cloud is asked with, if it is asked."""
         if request.joint:
             account.given(Given.of(request).parts(self.tokenizer.decode))
         elif request.mode.fetches and not request.private:
@@ -227,7 +226,7 @@ class GenerationService:
     ) -> AsyncIterator[None]:
         """Enter a run; on leaving it, note what the cloud knows of the `texts` written.
 
-        Once it was asked it knows the `premise`, if the answer begins with it.
+        A cloud that was asked knows the `premise`, if the answer begins with it.
         """
         try:
             async with run:
@@ -291,5 +290,5 @@ def _writable(request: GenerationRequest) -> GenerationRequest:
 
 
 def _scored_whole(request: GenerationRequest) -> bool:
-    """Whether a finished answer is scored as a whole: its details are not known before."""
+    """Whether the answer is scored once it is finished, since its details are not known before."""
     return request.mode.waits and request.details is not None

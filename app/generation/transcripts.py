@@ -1,7 +1,7 @@
-"""Whole chats within one text, as programs send them to ask for a title or follow-up questions.
+"""Recognises a whole chat within one text, as programs send it to ask for a title or for questions.
 
-Their turns cannot be told apart like those of a conversation, of which the cloud sees only what it
-was given before; and no document says what a chat should be called.
+Its turns cannot be told apart like those of a conversation, to hide some of them from the cloud;
+and no document says what a chat should be called.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 
 _ASKS = r"(?:user|human|benutzer|nutzer|usuario)"
 _ANSWERS = r"(?:assistant|assistent|asistente|ai|model|(?:chat[ ]?)?(?:bot|gpt))"
-# A line that begins with a role, perhaps after a time, or consists of it; a template's marker of a
+# A line that begins with a role, perhaps after a time, or is just a role; a template's marker of a
 # role, or a tag; JSON, YAML or an attribute that names it.
 _TURN = r"""(?:
     ^(?:[^\w\n]|\d)*{role}(?:[^\w\n]|\d){{0,6}}[:\uff1a]\**
@@ -27,5 +27,5 @@ _ANSWERED = re.compile(
 
 
 def holds_a_chat(text: str) -> bool:
-    """Whether a question with its answer stands in a text, each as somebody's turn."""
+    """Whether a text contains a question and an answer, each marked as somebody's turn."""
     return bool(_ASKED.search(text) and _ANSWERED.search(text))
