@@ -46,7 +46,7 @@ class GramCounts:
 
 
 class PartKind(StrEnum):
-    """The kinds of the user's words that the cloud is asked with."""
+    """The kinds of the user's words in what the cloud is asked."""
 
     QUESTION = "question"
     EARLIER = "earlier"  # questions
@@ -71,7 +71,7 @@ _SAID = {
 
 @dataclass(frozen=True)
 class Part:
-    """Words of a kind; None if they are in the ledger already, with an earlier answer."""
+    """Words of a kind; None if an earlier answer has them in the ledger already."""
 
     kind: PartKind
     text: str | None
@@ -89,7 +89,7 @@ class Asked(StrEnum):
 class Left:
     """What left the device for an answer: what the cloud was asked, and words of the answer.
 
-    The words are None if they are no longer known, and so are the parts that it was `given`.
+    The words, and the parts that it was `given`, are None if they are no longer known.
     """
 
     asked: Asked

@@ -1,4 +1,4 @@
-"""What programs are given of the user's documents: who, by which tool, which passages."""
+"""What programs have read of the user's documents: which program, by which tool, which passages."""
 
 from __future__ import annotations
 

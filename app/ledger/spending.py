@@ -1,4 +1,4 @@
-"""What passages have spent of their privacy budgets, over all bounded answers.
+"""The privacy budgets that passages have spent, over all bounded answers.
 
 A passage is identified by the SHA-256 of its text and its owner: deleting a document and adding it
 again restores nothing, and spending by one owner reveals nothing about another's. What an answer
@@ -87,7 +87,7 @@ class Spending:
 
 
 async def _spent(session: AsyncSession, passage: str) -> dict[float, float]:
-    """RDP by order."""
+    """A passage's spending as RDP, by order."""
     of_passage = select(PassageSpending).where(PassageSpending.digest == passage)
     return {row.order: row.rdp for row in await session.scalars(of_passage)}
 

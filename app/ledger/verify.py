@@ -1,4 +1,4 @@
-"""Reads the ledger: answers, one answer's frames, the whole chain, and its verification."""
+"""Reads the ledger: answers, one answer's frames and the whole chain. Verifies the chain."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ async def answer(sessions: Sessions, answer_id: str) -> tuple[LedgerAnswer, Sequ
 
 
 def left(row: LedgerAnswer) -> Left | None:
-    """What left for an answer; None while it is written, and for one from before this was kept."""
+    """What left for an answer; None while it is written, or if it is older than this record."""
     if row.asked is None:
         return None
     given = None if row.given is None else [Part(PartKind(p["kind"]), p["text"]) for p in row.given]

@@ -111,7 +111,7 @@ class Ledger:
         """Whether an answer of an owner is in progress."""
         return any(account.owner == owner for account in self._answers.values())
 
-    # What it observes: answers, and the link.
+    # Called by answers, and by the link.
 
     def begin(self, answer: str, decode: Decode, *, private: bool) -> Account:
         """Open the account of an answer; a private one sends nothing."""
@@ -159,16 +159,16 @@ class Ledger:
             self._streams.pop(stream, None)
 
     async def forget_given(self, answers: Container[str]) -> None:
-        """Before their chat is deleted: not to keep what the cloud was asked with for these."""
+        """Keep no words that the cloud was asked with for these, before their chat is deleted."""
         await self._forget(("given",), lambda account: account.answer in answers)
 
     async def forget_words(self) -> None:
-        """Before a redaction: to keep no words of the current owner's answers in progress."""
+        """Keep no words of the current owner's answers in progress, before a redaction."""
         owner = acting()
         await self._forget(("words", "given"), lambda account: account.owner == owner)
 
     async def _forget(self, what: Iterable[str], chosen: Callable[[Account], bool]) -> None:
-        """Leave this out of answers that have not ended; of others it is on disk on return."""
+        """Leave these columns of answers in progress empty; those of others are then on disk."""
         for account in filter(chosen, self._answers.values()):
             account.forgotten.update(what)
         await self.written()
@@ -283,7 +283,7 @@ class Account:
     outbound: Outbound = field(default_factory=Outbound)
     streams: list[int] = field(default_factory=list)
     budget: Budget | None = None
-    passages: Sequence[str] = ()  # those the budget is spent on, by digest
+    passages: Sequence[str] = ()  # that the budget is spent on, by digest
     frames: int = 0
     bytes: int = 0
     forgotten: set[str] = field(default_factory=set)  # columns that are to stay empty
@@ -305,7 +305,7 @@ class Account:
         return {"sent_frames": float(self.frames), "sent_bytes": float(self.bytes)}
 
     def given(self, parts: Iterable[Part]) -> None:
-        """Record what the cloud is asked with, if it is asked."""
+        """Record the user's words that the cloud is asked with, if it is asked."""
         self._given += parts
 
     def bounded(self, budget: Budget, passages: Sequence[str]) -> None:
@@ -313,7 +313,7 @@ class Account:
         self.budget, self.passages = budget, passages
 
     def settle(self) -> None:
-        """The answer is over: refund what is left of its budget."""
+        """Refund what is left of the answer's budget, once the answer is over."""
         if self.budget is not None:
             self.ledger.spending.settle(self.passages, self.budget)
 
@@ -323,7 +323,7 @@ class Account:
         committed: Sequence[int],
         told: int,
     ) -> None:
-        """Note that the text is written, with these of the user's `documents` in its prompt.
+        """The text is written; these of the user's `documents` were in its prompt.
 
         The cloud knows the first `told` of the `committed` tokens. Frames sent from now on only
         serve computations on the finished text.
