@@ -1,4 +1,4 @@
-"""What the database stores of an answer, in the shapes the page shows: pure functions of state.
+"""Builds what the database stores of an answer, as the page shows it: pure functions of its state.
 
 `record` has `seams` (character offset, whether the cloud joined, why), `ledgers` (the answer's id
 in the ledger for each time it was written or continued), `sources` with what was found, `citations`
@@ -46,7 +46,7 @@ def sources(found: SourcesFound) -> Fields:
 
 
 def provenance(detail: TokenDetail, offset: int = 0) -> Fields:
-    """Where a token comes from; `offset` is where its text begins in the whole answer."""
+    """A token's provenance, its character range moved by `offset`."""
     return {
         **detail.provenance(),
         "start": detail.start + offset,
@@ -55,7 +55,7 @@ def provenance(detail: TokenDetail, offset: int = 0) -> Fields:
 
 
 def citations(found: Sequence[Citation], offset: int = 0) -> list[Fields]:
-    """Citations; `offset` is where their text begins in the whole answer."""
+    """Citations, their character ranges moved by `offset`."""
     moved = (replace(each, start=each.start + offset, end=each.end + offset) for each in found)
     return [asdict(each) for each in moved]
 
@@ -109,7 +109,7 @@ class Written:
 
     @property
     def tokens(self) -> list[Any]:
-        """The provenance of all tokens for which it is known."""
+        """The provenance of its tokens, as far as it is known."""
         details = self.answer.details if self.answer else []
         begun = len(self.before.text)
         return [*self.before.tokens, *(provenance(detail, begun) for detail in details)]

@@ -42,12 +42,12 @@ class Listed:
 
 
 class ConversationStore:
-    """Use after `start`."""
+    """Stores conversations; call `start` first."""
 
     def __init__(self, sessions: async_sessionmaker[AsyncSession], purge: Purge) -> None:
         self._sessions = sessions
         self._purge = purge
-        # By the ids of answers that were being written then, and of documents.
+        # By the id of an answer that was in progress then, and of the document.
         self._redactions: dict[str, dict[str, Redaction]] = {}
         self.projects = Projects(sessions)
 
@@ -68,16 +68,16 @@ class ConversationStore:
         *,
         archived: bool = False,
     ) -> Sequence[Listed]:
-        """The latest first, without pinned ones; only those of a `project`, if one is named.
+        """The latest first, without pinned ones; with `project`, only that project's.
 
-        With `search`, all whose title or text has a word beginning so. `before` is a time in Unix
-        seconds: only those last changed earlier. With `after`, the id of one changed at that very
-        time, also those of the same time that follow it in this order.
+        With `search`, all whose title or text has words that begin with it. With `before`, in Unix
+        seconds, only those last changed earlier; with `after`, the id of one changed at that very
+        second, also those of the same second that come after it in this order.
         """
         query = _latest(project)
         if before is not None:
             earlier = Conversation.updated_at < before
-            # If that one is gone, its place is unknown: rather list the same second again.
+            # If that one is gone, its place is unknown: list its whole second again.
             last = select(_insertion).where(Conversation.id == after).scalar_subquery()
             tied = (Conversation.updated_at == before) & (_insertion < func.coalesce(last, 1 << 62))
             query = query.where(earlier | tied if after else earlier)
@@ -143,9 +143,9 @@ class ConversationStore:
     ) -> tuple[Conversation, StoredMessage, StoredMessage]:
         """Store a question and the answer that is about to be written.
 
-        Without a conversation it begins one, private if the question is, in a project if one is
-        named; without a parent it is its first question, or another first one. Raises
-        `NotFoundError`, and `InvalidRequestError` if the parent is a question.
+        Without a conversation, the question begins one in the `project`, private if it is itself;
+        without a parent, it is a first question. Raises `NotFoundError`, and `InvalidRequestError`
+        if the parent is a question.
         """
         async with self._sessions.begin() as session:
             if conversation is None:
@@ -194,8 +194,8 @@ class ConversationStore:
     async def reopen(self, identity: str, *, private: bool) -> StoredMessage:
         """Reopen an answer, to continue it. Raises `InvalidRequestError` if that is impossible.
 
-        One that was not private before and is now has `private_from`, in characters, in its record:
-        the text before that may have left the device.
+        An answer that becomes private has `private_from` in its record, in characters: the text
+        before that may have left the device.
         """
         async with self._sessions.begin() as session:
             answer = await _message(session, identity)
@@ -219,7 +219,7 @@ class ConversationStore:
     ) -> None:
         """Store what is written of an answer; one deleted meanwhile stays deleted.
 
-        What was redacted since it was begun is redacted in it, too.
+        Redactions since it was begun apply to it, too.
         """
         known = dict(self._redactions.get(identity, {}))
         for each in known.values():
@@ -253,7 +253,7 @@ class ConversationStore:
             self._redactions.pop(identity, None)
 
     async def redact(self, redaction: Redaction) -> None:
-        """Redact what is stored, and of answers that are being written what will be."""
+        """Redact what is stored, and what will be stored of answers in progress."""
 
         def hold(answer: str) -> None:
             self._redactions.setdefault(answer, {})[redaction.document] = redaction
