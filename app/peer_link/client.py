@@ -187,7 +187,7 @@ class Link:
                         failed[attempts[task]] = outcome
                 if not done:
                     break
-                # One of a lower cost would have greeted by then.
+                # A cheaper peer would have greeted by then.
                 if found:
                     longest = max(_LEAST_WAIT_S, _ROUND_TRIPS * min(map(self._cost, found)))
                     wait = max(0.0, began + longest - time.monotonic())
@@ -252,7 +252,7 @@ class Link:
             self._connections.discard(connection)
 
     async def _while_good(self, connection: Connection) -> None:
-        """Return once it, or a better one since, has ended, or its peer is shutting down."""
+        """Return once it, or a better one found since, has ended or its peer is shutting down."""
         several = len(self._peers) > 1
         while not (connection.ended or connection.draining):
             self._changed.clear()

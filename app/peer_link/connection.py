@@ -49,7 +49,7 @@ class Introduction:
 
 
 class _Direct(connect):
-    """A connection to where it is made to: elsewhere the link might not be encrypted."""
+    """Follows no redirects: elsewhere the link might not be encrypted."""
 
     def process_redirect(self, exc: Exception) -> Exception:
         return exc
@@ -155,7 +155,7 @@ class Connection:
         self.last_received = time.monotonic()
 
     async def serve(self) -> None:
-        """Read and write until the connection ends; its streams are told. Raises as `open`."""
+        """Read and write until the connection ends, and tell its streams. Raises as `open` does."""
         helpers = [asyncio.create_task(self._write()), asyncio.create_task(self._ping())]
         share = LoopShare(time.perf_counter())
         try:
@@ -331,8 +331,8 @@ async def _measured(peer: PeerAddress, key: str | None, hello: control.Hello) ->
     return LinkFigures(rtt_s, _bandwidth(sending - rtt_s), _bandwidth(receiving - rtt_s))
 
 
-# `websockets.sync` reads and writes from two threads, and before Python 3.13 one TLS connection
-# takes no two threads at once: a handshake in some thousands never ended.
+# Not with `websockets.sync`: it reads and writes from two threads, which a TLS connection does not
+# support before Python 3.13, and one handshake in a few thousand never ended.
 @contextlib.asynccontextmanager
 async def _connected(
     peer: PeerAddress, key: str | None, hello: control.Hello

@@ -41,7 +41,7 @@ LOST = localizable("link.broken", "the connection was lost")
 
 
 def denied(error: InvalidStatus) -> Localizable:
-    """For a peer that does not admit the device."""
+    """Why a peer does not admit the device."""
     status = error.response.status_code
     why = one_line((error.response.body or b"")[:500].decode(errors="replace")) or f"HTTP {status}"
     code = _CODES.get(status, "link.other")
@@ -49,13 +49,13 @@ def denied(error: InvalidStatus) -> Localizable:
 
 
 def untrusted(error: ssl.SSLCertVerificationError) -> Localizable:
-    """For a peer whose certificate is wrong."""
+    """Why a peer's certificate is not accepted."""
     why = str(error.strerror)
     return Localizable(why, "link.certificate", {"why": why})
 
 
 def unreached(error: Exception) -> Localizable:
-    """For a peer that could not be reached."""
+    """Why a peer could not be reached."""
     if (said := _said(error)) is not None:
         return said
     why = str(error) or "no answer"
@@ -63,12 +63,12 @@ def unreached(error: Exception) -> Localizable:
 
 
 def lost(error: Exception) -> Localizable:
-    """For a peer that was connected."""
+    """Why a connection was lost."""
     return _said(error) or (Localizable(str(error), LOST.code) if str(error) else LOST)
 
 
 def together(failed: Mapping[PeerAddress, PeerStatus]) -> PeerStatus:
-    """The link's status if none of its peers can be reached."""
+    """The link's status if it reaches none of its peers."""
     if len(failed) == 1:
         return next(iter(failed.values()))
     refused = all(status.state == "refused" for status in failed.values())
@@ -93,7 +93,7 @@ _MINUTE, _HOUR = 60, 3600
 class Refusal:
     """Why a peer refused an answer, and until when by its own account, on the monotonic clock.
 
-    It is asked `again` by then, or sooner: no peer keeps a device from asking for a day.
+    The device asks `again` by then, or sooner: no peer can put it off for a day.
     """
 
     reason: Localizable
