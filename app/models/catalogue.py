@@ -45,7 +45,7 @@ class Offer:
     good_at: Localizable
 
     def path(self, folder: Path) -> Path:
-        """Where it is kept; the list of models has it under this name, too."""
+        """Where it is kept; the list of models names it after this file."""
         return folder / f"{self.name}.gguf"
 
     def part(self, folder: Path) -> Path:

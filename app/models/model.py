@@ -1,4 +1,4 @@
-"""What is known of a model before it is loaded, and the models in files.
+"""Describes models before they are loaded, and finds those in files.
 
 Files are `.gguf`, wherever programs and people put them, or directories in the hub's cache.
 """
@@ -71,7 +71,7 @@ class Model:
 
     @property
     def identity(self) -> str:
-        """The same for two paths to one file."""
+        """A value that is the same for two paths to one file."""
         if self.kind is ModelKind.SERVER:
             return f"{self.setting} {self.served}"
         return _resolved(self.file or self.setting)
