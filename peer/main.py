@@ -39,7 +39,7 @@ from peer.settings import PeerSettings
 log = logging.getLogger(__name__)
 
 _PROXIED = frozenset({"forwarded", "via", "x-forwarded-for", "x-real-ip"})
-"""Headers of remote clients whose connection comes through a proxy on this machine."""
+"""Headers that a proxy on this machine adds: its clients may be remote."""
 
 Opening = Callable[[TextEmbedder, str | None], Corpus]
 """Opens a version of the corpus, by default the one to serve."""
@@ -111,7 +111,7 @@ def create_app(
 ) -> FastAPI:
     """The peer's ASGI app; it builds its parts on start, the corpus by `opening` if given.
 
-    Where `turn` is given, it is called once models and corpus are loaded, and may wait.
+    `turn` is called once models and corpus are loaded, and may wait.
     """
     opening = opening or partial(Corpus.open, settings.peer_corpus)
 
@@ -198,7 +198,7 @@ async def drain(app: FastAPI) -> None:
             # There is no single event to wait for.
             while not all(each.left for each in shared.connections):  # noqa: ASYNC110
                 await asyncio.sleep(_LEFT_LOOK_S)
-    # Those with nowhere else to go: Ray waits for every one of them.
+    # Some devices have nowhere else to go, and Ray waits for every connection.
     for connection in tuple(shared.connections):
         connection.end()
 

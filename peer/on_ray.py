@@ -116,7 +116,7 @@ def stop() -> None:
 def by_answers(context: Any) -> tuple[int, dict[str, Any]]:
     """The wanted number of replicas of `Link`.
 
-    Not by requests, as usual: a socket is one, whatever it carries.
+    Ray usually scales by requests, but a socket is only one, whatever it carries.
     """
     told: Mapping[Any, float] = (context.aggregated_metrics or {}).get("answers", {})
     wanted = math.ceil(sum(told.values()) / ANSWERS)

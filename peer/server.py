@@ -53,7 +53,7 @@ _MAX_HOLDER_BYTES = 64 << 20
 _UNREAD_S = 20.0
 # How long a device that was asked to leave may still open answers.
 _LEAVING_S = 5.0
-# When a device refused for that should ask again: there may be another peer by then.
+# When a device refused while leaving should ask again: there may be another peer by then.
 _ELSEWHERE_S = 1
 # How long a stream may make no progress.
 _STANDSTILL_S = 600.0
@@ -144,7 +144,7 @@ class DeviceConnection:
         if self._outbound.full() or self._queued_bytes + len(frame) > _MAX_QUEUED_BYTES:
             self._hang_up("does not read")
         elif self.holder.queued_bytes + len(frame) > _MAX_HOLDER_BYTES:
-            # Of devices with one key it is not the one that reads which has to go.
+            # Of the devices with this key, the one that has left the most unread has to go.
             self._most_unread()._hang_up("does not read")
         if self._hung_up:
             return 0
@@ -161,7 +161,7 @@ class DeviceConnection:
 
     @property
     def left(self) -> bool:
-        """Whether nothing is left to do for the device."""
+        """Whether the device is done with this peer."""
         return self._takes_nothing and not len(self._streams)
 
     @property
@@ -301,7 +301,7 @@ class Stream:
     since: float = 0.0
 
     def stands_still(self, now: float) -> bool:
-        """Whether there was no progress for too long: for an answer, messages alone are none."""
+        """Whether it made no progress for too long; messages alone are none for an answer."""
         run = self.serving
         progress = len(run.session.committed) if isinstance(run, CloudRun) else self.sent
         if progress != self.progress:

@@ -1,8 +1,8 @@
 """What the peer does for a stream: it finds passages, and then writes, sends or scores.
 
-Each kind of stream has `messages`, the messages to send in order, which raises `DragonError` if the
-device must continue without them and frees what it holds when closed; and `tokens`, how many tokens
-of questions and answers it has read and written so far.
+Each kind of stream has `messages`, which yields the messages to send in order. It raises
+`DragonError` if the device must continue without them, and frees what it holds when closed.
+`tokens` counts the tokens of questions and answers that the stream has read and written so far.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ class Retriever:
     ) -> list[Hit]:
         """The lines that answer, best first.
 
-        Behind a premise a line counts that would not be sure enough by itself.
+        After a premise, less sure lines count, too.
         """
         best = to_read(query.questions, [h for h in best if _nearness(h, query) >= ABOUT])
         near = {hit.id: corpus.near(hit) for hit in best}

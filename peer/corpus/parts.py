@@ -1,4 +1,4 @@
-"""The passages of a source, a part at a time, with their vectors, by several processes."""
+"""Reads a source's passages in parts, and embeds them, in several processes if asked."""
 
 from __future__ import annotations
 

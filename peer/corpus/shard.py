@@ -149,7 +149,7 @@ def build_index(path: Path, vectors: VectorFile, advance: Callable[[int], None])
     count, dim = len(vectors), vectors.dim
     lists = 2 * math.isqrt(count)
     coarse = faiss.IndexFlatIP(dim)
-    # The largest code size of which the dimension is a multiple.
+    # The largest code size that divides the dimension.
     parts = max(n for n in range(1, min(_CODE_BYTES, dim) + 1) if dim % n == 0)
     index = faiss.IndexIVFPQ(coarse, dim, lists, parts, 8, faiss.METRIC_INNER_PRODUCT)
     index.train(_sample(vectors, min(count, _TRAINED_ON * lists)))

@@ -99,7 +99,7 @@ class Corpus:
 
     @contextmanager
     def counted(self) -> Iterator[set[int]]:
-        """Yields the numbers of the shards that searches in this context did without."""
+        """Yield the numbers of the shards that searches in this context did without."""
         without = set[int]()
         token = _without.set(without)
         try:
