@@ -25,7 +25,7 @@ from dragon.errors import ConfigurationError, DocumentError, StorageError
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.index import Vectors
 from dragon.whole_file import write_whole
-from peer.corpus.parts import PART, CorpusPassage, Workers, embedded, parts, passages_of
+from peer.corpus.parts import PART, CorpusPassage, Workers, parts, passages_of
 from peer.corpus.passage_reader import read_records
 from peer.corpus.prebuilt import Prebuilt
 from peer.corpus.shard import FILES, PASSAGES, VECTORS, ShardWriter
@@ -115,11 +115,12 @@ def build(
     progress = progress or Progress(disable=True)
     documents = _count(source, progress)
     versions = Versions(out)
-    base = _opened(out, embedder) if sharding is None else None
-    before = base.info() if base else None
-    if before is not None:
+    base: Corpus | None = None
+    before: Manifest | None = None
+    if sharding is None:
+        with closing(Corpus.open(out, embedder)) as base:  # only its files are read from here on
+            before = base.info()
         sharding = Sharding(before.shards, before.flat_up_to)
-    assert sharding is not None
     made_from = SourceFile(source.name, digest_of(source), documents)
     plan = _Plan(
         FORM, made_from, embedder.fingerprint, sharding.shards, base.version if base else ""
@@ -168,13 +169,6 @@ def _count(source: Path, progress: Progress) -> int:
     return documents
 
 
-def _opened(out: Path, embedder: TextEmbedder) -> Corpus:
-    """The version being served, verified and closed again."""
-    corpus = Corpus.open(out, embedder)
-    corpus.close()
-    return corpus
-
-
 def _begun(directory: Path, plan: _Plan, base: Corpus | None, versions: Versions) -> _State:
     """The progress of a build with this plan; another plan's work is removed."""
     state = _State.read(directory)
@@ -210,7 +204,10 @@ def _writers(directory: Path, plan: _Plan, dimension: int) -> Iterator[list[Shar
 
 def _alone(source: Path, embedder: TextEmbedder) -> _Embedded:
     """Vectors computed in this process."""
-    return partial(embedded, embed=Prebuilt.of(source, embedder).embed)
+    prebuilt = Prebuilt.of(source, embedder)
+    return lambda every: (
+        (part, prebuilt.embed([each.embedded for each in part])) for part in every
+    )
 
 
 def _fill(

@@ -1,4 +1,4 @@
-"""Reads a source's passages in parts, and embeds them, in several processes if asked."""
+"""Reads a source's passages in parts, and embeds them in several processes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -59,13 +59,6 @@ def parts(records: Iterable[SourceRecord], least: int = PART) -> Iterator[list[C
     if part:
         yield part
 
-
-def embedded(
-    source: Iterable[list[CorpusPassage]], embed: Callable[[Sequence[str]], Vectors]
-) -> Iterator[tuple[list[CorpusPassage], Vectors]]:
-    """Parts in order, with their vectors, computed in this process."""
-    for part in source:
-        yield part, embed([passage.embedded for passage in part])
 
 
 class Workers:

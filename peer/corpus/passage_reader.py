@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -78,7 +79,7 @@ def _text_records(file: BinaryIO) -> Iterator[SourceRecord]:
             else:
                 header = tuple(field.strip().lower() for field in line.split("\t"))
                 named = sorted(header) == sorted(COLUMNS)
-                parse = _TabSeparated(header if named else COLUMNS)
+                parse = partial(_tab_separated, header if named else COLUMNS)
                 if named:
                     continue
         yield parse(number, line)
@@ -122,16 +123,13 @@ def _named(number: int, value: Mapping[str, Any]) -> SourceRecord:
     return _record(number, str(value["id"]), value["title"], value["text"])
 
 
-class _TabSeparated:
-    def __init__(self, columns: tuple[str, ...]) -> None:
-        self._order = [columns.index(column) for column in COLUMNS]
-
-    def __call__(self, number: int, line: str) -> SourceRecord:
-        fields = line.split("\t")
-        if len(fields) != len(COLUMNS):
-            reason = f"it has {len(fields)} tab-separated fields instead of 3 (id, title, text)"
-            raise MalformedLineError(number, reason)
-        return _record(number, *(_unquoted(fields[column]) for column in self._order))
+def _tab_separated(columns: Sequence[str], number: int, line: str) -> SourceRecord:
+    fields = line.split("\t")
+    if len(fields) != len(columns):
+        reason = f"it has {len(fields)} tab-separated fields instead of 3 (id, title, text)"
+        raise MalformedLineError(number, reason)
+    named = dict(zip(columns, map(_unquoted, fields), strict=True))
+    return _record(number, named["id"], named["title"], named["text"])
 
 
 def _unquoted(field: str) -> str:
