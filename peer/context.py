@@ -1,4 +1,4 @@
-"""What the peer's connections share, its metrics, and what the holder of a key may still open."""
+"""State that the peer's connections share, its metrics, and the limits of keys."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class ReturnTimes:
     _last: float = 0.0
 
     def next(self, now: float, lasting_s: float, under_way: int) -> int:
-        """In how many seconds the next one should come back, 1 to 30.
+        """Seconds until the next one should come back, 1 to 30.
 
         Of `under_way` answers that last `lasting_s` on average, one ends every lasting_s /
         under_way.
@@ -137,7 +137,7 @@ class Holder:
 
 @dataclass
 class Shared:
-    """What all connections share; `sessions` counts their open streams.
+    """State that all connections share; `sessions` counts their open streams.
 
     `lasting` estimates how many seconds a stream stays open; `turns` are for streams the peer had
     no room for. `draining` means that the peer is shutting down.

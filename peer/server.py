@@ -53,7 +53,7 @@ _MAX_HOLDER_BYTES = 64 << 20
 _UNREAD_S = 20.0
 # How long a device that was asked to leave may still open answers.
 _LEAVING_S = 5.0
-# When a device refused while leaving should ask again: there may be another peer by then.
+# When a device refused by a peer that is ending should ask again: there may be another by then.
 _ELSEWHERE_S = 1
 # How long a stream may make no progress.
 _STANDSTILL_S = 600.0
@@ -291,7 +291,7 @@ class DeviceConnection:
 
 @dataclass
 class Stream:
-    """What serves a stream, when it was opened, and since when it has made no progress."""
+    """An open stream: what serves it, since when, and since when it has made no progress."""
 
     serving: Serving
     task: asyncio.Task[None]

@@ -1,4 +1,4 @@
-"""What the peer does for a stream: it finds passages, and then writes, sends or scores.
+"""Serves streams: finds passages, and then writes an answer, sends documents or scores a text.
 
 Each kind of stream has `messages`, which yields the messages to send in order. It raises
 `DragonError` if the device must continue without them, and frees what it holds when closed.
@@ -139,7 +139,7 @@ class Retriever:
     ) -> list[Hit]:
         """The passages nearest to a question, at most as many as there are slots.
 
-        If `judged`, only those that answer it, else those that may continue a text. The `premise`
+        If `judged`, only those that answer it, else any that may continue a text. The `premise`
         says what the question means: "Erik moved to Chile." what "the country Erik moved to" is.
         """
         search = partial(self._search, judged=judged, premise=premise)
@@ -223,7 +223,7 @@ class Retriever:
 
 
 def _candidates(corpus: Corpus, query: Query, k: int) -> list[Hit]:
-    """What may answer; a title says what its whole document is about."""
+    """Passages that may answer; a title says what its whole document is about."""
     found = corpus.search(query.text, query.vector, k)
     return [replace(hit, about=hit.title) for hit in found]
 

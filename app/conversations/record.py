@@ -39,7 +39,7 @@ class Before:
 
 
 def sources(found: SourcesFound) -> Fields:
-    """What was found; an answer that `declines` is recorded by its phrase instead."""
+    """What was found, without `declines`: such an answer is recorded by its phrase."""
     fields = asdict(found)
     del fields["declines"]
     return fields
@@ -116,7 +116,7 @@ class Written:
 
     @property
     def seams(self) -> list[list[Any]]:
-        """Where the cloud joined or left, in the whole text; the very beginning is no seam."""
+        """The places in the whole text where the cloud joined or left, except its beginning."""
         seams = list(self.before.record.get("seams", []))
         text, begun = self.text, len(self.before.text)
         for seam in self.answer.seams if self.answer else []:
@@ -142,7 +142,7 @@ class Written:
 
     @property
     def record(self) -> Fields:
-        """What is stored besides text and tokens."""
+        """The fields stored besides text and tokens."""
         record: Fields = {"seams": self.seams, "ledgers": self.ledgers}
         if phrases := self.phrases:
             record["phrases"] = phrases
@@ -165,7 +165,7 @@ class Written:
         return with_localizable(record)
 
     def end(self) -> Fields:
-        """How it ended, as stored and shown."""
+        """The answer's end, as stored and shown."""
         assert self.ending is not None, "it has ended"
         if self.ending.problem is not None:
             return {**self.ending.problem.shown(), "ledgers": self.ledgers}

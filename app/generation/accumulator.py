@@ -31,7 +31,7 @@ Generate = Callable[[GenerationRequest], AsyncGenerator[Event, None]]
 
 @dataclass(frozen=True)
 class Seam:
-    """Where the cloud joined or left an answer: `offset` counts characters of the text."""
+    """A place where the cloud joined or left an answer; `offset` is in characters of the text."""
 
     offset: int
     joint: bool

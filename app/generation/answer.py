@@ -325,7 +325,7 @@ class Answer:
     def finish(
         self, session: Session, pace: Pace, cuts: CutStatistics | None, *, linked: bool
     ) -> Finished:
-        """How it ended; `linked` adds the peer's statistics."""
+        """The last event; `linked` adds the peer's statistics."""
         if self.details is not None:
             self.details.end(self.length, stopped=self.stopped)
         stats = self.record.statistics(session, pace, len(self.tokens), linked=linked)

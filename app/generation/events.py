@@ -246,7 +246,7 @@ class TokenDetail:
     tv: float | None = None
 
     def provenance(self) -> dict[str, object]:
-        """Where the token comes from, as in responses and on the page's socket."""
+        """The token's provenance, as in responses and on the page's socket."""
         names = ("position", "text", "start", "end", "cloud", "documents", "tv")
         return {name: getattr(self, name) for name in names}
 

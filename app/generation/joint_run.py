@@ -427,7 +427,7 @@ class Lateness:
         return None
 
     def _patience(self) -> float:
-        """How many seconds the answer may have waited for the cloud by now, in total.
+        """The most seconds that the answer may have waited for the cloud by now, in total.
 
         Per token, that is a pace at which people still read along, and the round trip: a distant
         peer is not slow.

@@ -1,4 +1,4 @@
-"""How to write an answer, and the requests that ask the peer to take part."""
+"""The plan of an answer, and the requests that ask the peer to take part."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Retrieved:
 
 @dataclass(frozen=True)
 class Plan:
-    """How to write an answer.
+    """The parameters of writing an answer.
 
     `top_k` documents per side, `limit` tokens at most, `deadline` seconds to wait for the cloud
     (None is no limit). Both sides re-score their documents every `rescore_every` tokens, unless it

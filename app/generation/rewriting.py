@@ -83,7 +83,7 @@ class Rewriter:
             return None
 
     async def _written(self, asked: str) -> str:
-        """What the model writes, up to the end of a line; "" if that does not come."""
+        """The first line that the model writes; "" if it does not end in time."""
         tokens: list[int] = []
         row = Row(tuple(self.tokenizer.document_row(ALONE)), 0.0) if self.taught else None
         async with aclosing(written(self.engine, self.tokenizer, asked, TOKENS, row)) as writing:

@@ -248,7 +248,7 @@ class GenerationService:
         return Scorer(self.engine, self.tokenizer, self.link if joint else None, top)
 
     def room(self, request: GenerationRequest) -> int:
-        """How many tokens its conversation may have, besides the answer and what precedes it."""
+        """The most tokens of its conversation that fit beside the answer and the row before it."""
         before = len(self.retrieval.without(request).tokens)
         return self.context_length - before - request.least
 

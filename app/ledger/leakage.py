@@ -1,4 +1,4 @@
-"""What an observer of the link learns from an answer: its words, and 5-grams of documents."""
+"""Measures what an observer of the link learns of an answer: its words, and documents' 5-grams."""
 
 from __future__ import annotations
 

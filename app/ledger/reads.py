@@ -1,4 +1,4 @@
-"""What programs have read of the user's documents: which program, by which tool, which passages."""
+"""Records of what programs read of the user's documents: program, tool and passages."""
 
 from __future__ import annotations
 

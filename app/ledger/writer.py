@@ -301,7 +301,7 @@ class Account:
 
     @property
     def sent(self) -> dict[str, float]:
-        """What was sent for it so far, as statistics of the answer."""
+        """Statistics of what was sent for it so far."""
         return {"sent_frames": float(self.frames), "sent_bytes": float(self.bytes)}
 
     def given(self, parts: Iterable[Part]) -> None:

@@ -42,7 +42,7 @@ class Model:
 
     `size` and `memory` are in bytes, `context` in tokens; None if unknown. `refusal` is a sentence
     that says why it cannot be used, empty if nothing is known against it; `hint` is other
-    information. `file` is the target of the link at `setting`, if that is to be created. For a
+    information. `file` is the target of the link at `setting`, if that must be created. For a
     server, `served` is its model's name if it has several, `tokenizer` where that model's tokenizer
     is, and `key` what to send; `wants_key`: it replied that it wants a key, or another one.
     """
@@ -204,7 +204,7 @@ def _sorted(folder: Path, patterns: Iterable[str]) -> list[Path]:
 
 
 def _parts(path: Path) -> list[Path]:
-    """All files of a split model, of which `path` is the first.
+    """All files of a split model, the first of which is `path`.
 
     Raises `ConfigurationError` if one is missing.
     """

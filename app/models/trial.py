@@ -44,7 +44,7 @@ _LONGEST_S = 600.0
 
 @dataclass(frozen=True)
 class Task:
-    """What a model is asked: a `question` or, if it quotes, `about` a `text`.
+    """A model's task: a `question` or, if it quotes, a question `about` a `text`.
 
     The text is sentences, one per line; the one to quote is `answer`.
     """
@@ -70,7 +70,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Report:
-    """What a model did: its answer to the question, and how fast it wrote.
+    """The outcome of a trial: the answer to the question, and how fast the model wrote.
 
     `works`: it wrote something; if it quotes, the sentence of `text` that answers. `text` is empty
     if it does not quote. `memory` is how many bytes DRAGON takes with it on this machine, None if

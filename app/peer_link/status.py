@@ -107,7 +107,7 @@ class Refusal:
 
     @property
     def message(self) -> Localizable:
-        """The reason, and how long there is still to wait."""
+        """The reason, and the time that is left to wait."""
         left = max(1, math.ceil(self.until - time.monotonic()))
         if left < 2 * _MINUTE:
             time_left = localizable("time.seconds", "{count} s", count=left)

@@ -47,7 +47,7 @@ _Embedded = Callable[[Iterable[list[CorpusPassage]]], Iterator[tuple[list[Corpus
 
 @dataclass(frozen=True)
 class _Plan:
-    """What a build is made from; a build with the same plan resumes another's work."""
+    """The inputs of a build; a build with the same plan resumes another's work."""
 
     form: int
     source: SourceFile

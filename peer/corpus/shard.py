@@ -84,7 +84,7 @@ class VectorFile:
         self._file.close()
 
     def vectors(self, ids: Sequence[int]) -> Vectors:
-        """The vectors [n, dim] of ids, all of which must exist."""
+        """The vectors [n, dim] of ids, which must all exist."""
         size = 2 * self.dim
         read = bytearray(size * len(ids))
         rows = memoryview(read)
@@ -142,7 +142,7 @@ class DiskIndex:
 
 
 def build_index(path: Path, vectors: VectorFile, advance: Callable[[int], None]) -> None:
-    """Write an index of all vectors, of which there must be at least 256.
+    """Write an index of all vectors; there must be at least 256.
 
     `advance` is called with the number of vectors added. Raises OSError.
     """

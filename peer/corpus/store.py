@@ -99,7 +99,7 @@ class Corpus:
 
     @contextmanager
     def counted(self) -> Iterator[set[int]]:
-        """Yield the numbers of the shards that searches in this context did without."""
+        """Yield the numbers of the shards that searches in this context leave out."""
         without = set[int]()
         token = _without.set(without)
         try:
@@ -142,7 +142,7 @@ class Corpus:
         return _best(self._of_all(lambda shard: shard.worded(weights, mean, k)), k)
 
     def spelled(self, question: str) -> dict[str, str]:
-        """For words of a question that no passage has, the likeliest passage word one slip away."""
+        """Corrections of words that no passage has: the likeliest passage word one slip away."""
         words = doubtful(question)
         there = self._frequencies(words)
         return {

@@ -196,7 +196,7 @@ class FileDigest:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a version contains and was built with.
+    """A version's contents, and what it was built with.
 
     `words` counts those of all titles and texts, `embedder` is its fingerprint. `files` are keyed
     by their path in the version's directory.
