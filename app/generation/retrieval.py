@@ -16,7 +16,7 @@ from app.generation.plan import Retrieved
 from app.generation.transcripts import holds_a_chat
 from app.ledger.spending import digest_of_passage
 from app.peer_link.client import Link
-from app.peer_link.fetch import Fetcher, PublicHit
+from app.peer_link.fetch import PublicHit, fetch
 from app.places import Places
 from dragon.inference.chat_template import Message, Rendering
 from dragon.inference.engine import Engine
@@ -329,9 +329,14 @@ class Retrieval:
         """The cloud's documents, if the mode fetches them."""
         if request.private or not request.mode.fetches:
             return []
-        fetcher = Fetcher(self.link, self.tokenizer, self.engine.model)
-        k, kv = self.passages(request), request.mode.fetches_kv
-        return await fetcher.fetch(request.id, request.asked, k, raw=request.raw, kv=kv)
+        model, with_kv = self.engine.model, request.mode.fetches_kv
+        asked = control.Fetch(
+            query=request.asked,
+            top_k=self.passages(request),
+            raw=request.raw,
+            weights=model.weights if with_kv and model.kv is not None else None,
+        )
+        return await fetch(self.link, request.id, asked, self.tokenizer, model)
 
     def _concatenated(
         self, request: GenerationRequest, hits: Sequence[Hit], limit: int

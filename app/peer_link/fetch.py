@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from app.peer_link.client import Link
 from app.peer_link.status import Refusal
 from dragon.errors import FrameError, LinkError
-from dragon.inference.backends.backend import Backend, KVAccess
+from dragon.inference.backends.backend import Backend
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
 from dragon.link.bodies import Bulk
@@ -35,48 +35,36 @@ class PublicHit(Hit):
     kv: bytes | None = None
 
 
-@dataclass
-class Fetcher:
-    """Asks the peer for documents, as text or, with `kv`, with the KV of their rows."""
+async def fetch(
+    link: Link, answer: str, asked: control.Fetch, tokenizer: Tokenizer, model: Backend
+) -> Sequence[PublicHit]:
+    """The documents that the peer finds for an answer; none if the peer does not reply.
 
-    link: Link
-    tokenizer: Tokenizer
-    model: Backend
-
-    async def fetch(
-        self, answer: str, query: str, top_k: int, *, raw: bool, kv: bool
-    ) -> Sequence[PublicHit]:
-        """The documents that the peer finds for an answer; none if the peer does not reply."""
-        if not self.link.connected:
-            return []
-        access = self.model.kv if kv else None
-        fetching = _Fetching(self, top_k, raw=raw, kv=access)
-        stream = self.link.open(fetching, answer)
-        request = control.Fetch(
-            query=query,
-            top_k=top_k,
-            raw=raw,
-            weights=None if access is None else self.model.weights,
-        )
-        self.link.send(request, stream)
-        try:
-            async with asyncio.timeout(_TIMEOUT_S):
-                return await fetching.hits
-        except (LinkError, TimeoutError) as error:
-            log.warning("no documents were fetched: %s", error or "no answer in time")
-            return []
-        finally:
-            self.link.close(stream, "fetched")
+    With `asked.weights` they come with the KV of their rows.
+    """
+    if not link.connected:
+        return []
+    fetching = _Fetching(asked, tokenizer, model)
+    stream = link.open(fetching, answer)
+    link.send(asked, stream)
+    try:
+        async with asyncio.timeout(_TIMEOUT_S):
+            return await fetching.hits
+    except (LinkError, TimeoutError) as error:
+        log.warning("no documents were fetched: %s", error or "no answer in time")
+        return []
+    finally:
+        link.close(stream, "fetched")
 
 
 class _Fetching:
     """One fetch: receives what the peer sends for it."""
 
-    def __init__(self, fetcher: Fetcher, top_k: int, *, raw: bool, kv: KVAccess | None) -> None:
-        self._fetcher = fetcher
-        self._top_k = top_k
-        self._raw = raw
-        self._kv = kv
+    def __init__(self, asked: control.Fetch, tokenizer: Tokenizer, model: Backend) -> None:
+        self._asked = asked
+        self._tokenizer = tokenizer
+        self._model = model
+        self._kv = None if asked.weights is None else model.kv
         self._documents: Sequence[control.PublicDocument] | None = None
         self._sizes: list[int] = []
         self._data = bytearray()
@@ -102,13 +90,13 @@ class _Fetching:
         self.failed("the connection was lost")
 
     def _take_documents(self, documents: Sequence[control.PublicDocument]) -> None:
-        if len(documents) > self._top_k:
+        if len(documents) > self._asked.top_k:
             raise FrameError("more documents came than were requested")
         self._documents = documents
         if self._kv is not None:
-            tokenizer, model = self._fetcher.tokenizer, self._fetcher.model
-            rows = [tokenizer.document_row(d.text, raw=self._raw) for d in documents]
-            if any(len(row) >= model.context for row in rows):
+            raw = self._asked.raw
+            rows = [self._tokenizer.document_row(each.text, raw=raw) for each in documents]
+            if any(len(row) >= self._model.context for row in rows):
                 raise FrameError("a fetched document is longer than the context")
             self._sizes = [self._kv.packed_bytes(len(row)) for row in rows]
 

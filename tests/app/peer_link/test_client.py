@@ -14,7 +14,7 @@ import pytest
 
 from app.peer_link.client import LOOK_S, Link
 from app.peer_link.connection import Introduction
-from app.peer_link.fetch import Fetcher
+from app.peer_link.fetch import fetch
 from app.peer_link.status import Refusal
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.estimates import DecodeDelay, LinkMeter, Pace
@@ -123,8 +123,8 @@ async def test_a_loss_reaches_every_stream_once() -> None:
 
 async def test_a_fetch_whose_link_is_lost_returns_nothing(tokenizer: Tokenizer) -> None:
     async with toy_peer() as peer, linked(peer) as (link, _):
-        fetcher = Fetcher(link, tokenizer, cast(LanguageModel, None))
-        fetching = asyncio.ensure_future(fetcher.fetch("answer", "?", 2, raw=False, kv=False))
+        found = fetch(link, "answer", QUERY, tokenizer, cast(LanguageModel, None))
+        fetching = asyncio.ensure_future(found)
         await until(peer.opened)
         await peer.kill()
         assert await fetching == []
