@@ -54,9 +54,7 @@ class PeerState:
     """Everything the routes need, at `app.state.peer`."""
 
     settings: PeerSettings
-    engine: Engine
     shared: Shared
-    metrics: PeerMetrics
     keys: KeyRing
 
 
@@ -77,7 +75,6 @@ def open_state(
     # Shared by all versions of the corpus: most passages are the same in several.
     store = KVStore(settings.peer_corpus / "kv", model.kv, settings.kv_cache_mb << 20)
     engine = Engine(model, batching=not settings.exact, store=store)
-    metrics = PeerMetrics(lambda: engine.free_slots)
     shared = Shared(
         engine=engine,
         tokenizer=tokenizer,
@@ -95,12 +92,12 @@ def open_state(
             model=model.name,
         ),
         max_sessions=settings.peer_max_sessions,
-        metrics=metrics,
+        metrics=PeerMetrics(lambda: engine.free_slots),
         decode=DecodeDelay(Profile.read(settings.data_dir, model.name)),
         usage=KeyUsage(settings.data_dir / USAGE),
     )
     keys = KeyRing(settings.peer_keys, key_file(settings.data_dir))
-    return PeerState(settings, engine, shared, metrics, keys)
+    return PeerState(settings, shared, keys)
 
 
 def create_app(
@@ -130,7 +127,7 @@ def create_app(
             with suppress(asyncio.CancelledError):
                 await task
         await state.shared.usage.keep()
-        state.engine.stop()
+        state.shared.engine.stop()
         retriever.corpus.close()
 
     app = FastAPI(title="DRAGON peer", lifespan=lifespan, openapi_url=None)
@@ -144,21 +141,21 @@ def create_app(
 
     @app.get("/ready")
     async def ready() -> JSONResponse:
-        leaving = state().shared.draining
+        shared = state().shared
         body = {
-            "ready": state().engine.alive and not leaving,
-            "draining": leaving,
-            "model": state().engine.model.name,
-            "corpus": state().shared.retriever.corpus.version,
-            "passages": state().shared.retriever.corpus.info().passages,
-            "sessions": state().shared.sessions,
-            "free_slots": state().engine.free_slots,
+            "ready": shared.engine.alive and not shared.draining,
+            "draining": shared.draining,
+            "model": shared.engine.model.name,
+            "corpus": shared.retriever.corpus.version,
+            "passages": shared.retriever.corpus.info().passages,
+            "sessions": shared.sessions,
+            "free_slots": shared.engine.free_slots,
         }
         return JSONResponse(body, 200 if body["ready"] else 503)
 
     @app.get("/metrics")
     async def metrics() -> Response:
-        return Response(state().metrics.render(), media_type=CONTENT_TYPE_LATEST)
+        return Response(state().shared.metrics.render(), media_type=CONTENT_TYPE_LATEST)
 
     @app.websocket(LINK_PATH)
     async def link(socket: WebSocket) -> None:

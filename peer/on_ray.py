@@ -176,7 +176,7 @@ class LinkReplica:
 
     async def check_health(self) -> None:
         """Raises `RuntimeError` if Ray should replace the replica."""
-        if not _state().engine.alive:
+        if not _state().shared.engine.alive:
             raise RuntimeError("the engine has ended")
 
     async def record_autoscaling_stats(self) -> dict[str, float]:
@@ -199,7 +199,7 @@ class LinkReplica:
     def _report(self) -> None:
         if not hasattr(LinkReplica.app.state, "peer"):
             return  # still loading
-        for family in _state().metrics.registry.collect():
+        for family in _state().shared.metrics.registry.collect():
             for sample in family.samples:
                 if sample.name not in self._gauges:
                     labels = tuple(sample.labels)
