@@ -1,4 +1,4 @@
-"""The cloud peer put together: the only place where its parts are built and closed."""
+"""Puts the cloud peer together: the only place where its parts are built and closed."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def by_answers(context: Any) -> tuple[int, dict[str, Any]]:
 
 
 class ShardReplica:
-    """A shard of every version that is asked for; the last two versions stay open."""
+    """One shard, in every version that is asked for; the last two versions stay open."""
 
     def __init__(self, number: int) -> None:
         _log_as_ray()

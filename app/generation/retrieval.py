@@ -1,4 +1,4 @@
-"""Retrieval on the device: from a request to the passages' rows, one each or all in one."""
+"""Retrieval on the device: finds a request's passages, and makes rows of them."""
 
 from __future__ import annotations
 

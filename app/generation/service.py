@@ -1,4 +1,4 @@
-"""The generation service: retrieve, then run; from a request to the events of an answer."""
+"""The generation service, which turns a request into the events of an answer."""
 
 from __future__ import annotations
 

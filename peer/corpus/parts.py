@@ -23,7 +23,7 @@ from peer.corpus.passage_reader import SourceRecord
 from peer.corpus.prebuilt import Prebuilt
 
 PART = 2048
-"""The least number of passages of a part, except the last: the work that a kill may cost."""
+"""The least number of passages in a part, except the last; a kill loses the work on one."""
 
 
 @dataclass(frozen=True)

@@ -371,7 +371,7 @@ class ShardWriter:
 
 
 def _numbers(packed: bytes) -> list[int]:
-    """SQLite's varints: seven bits per byte, the last byte without the eighth bit."""
+    """Decode SQLite's varints: seven bits per byte, the last byte without the eighth bit."""
     numbers, value = [], 0
     for byte in packed:
         value = value << 7 | byte & 0x7F

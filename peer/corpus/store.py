@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _PLACES = 20_000
-"""The most passages to look words up in per question: the rarest words come first, and words that
+"""The most passages that a question's words are looked up in, the rarest words first; words that
 would exceed it are left out."""
 
 _LEAST_WEIGHT = 1e-6  # for a word in more than half of all passages, as in SQLite
@@ -225,7 +225,7 @@ Ask = Callable[[int, str, str, Sequence[Any]], Any]
 
 
 class FarShard:
-    """A remote shard: every method of `Shard`, asked of the process that serves it.
+    """A remote shard, which calls the methods of `Shard` in the process that serves it.
 
     Methods raise `ShardError`.
     """
