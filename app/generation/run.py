@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from types import TracebackType
 from typing import Self
 
 from app.generation.answer import Answer
@@ -78,12 +77,7 @@ class DeviceRun(Run[Event]):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._release("cancelled")
 
     def write(self, retrieved: Retrieved) -> None:
