@@ -243,10 +243,7 @@ class Answer:
     """
 
     def __init__(
-        self,
-        request: GenerationRequest,
-        tokenizer: Tokenizer,
-        cloud_citations: int | None = None,
+        self, request: GenerationRequest, tokenizer: Tokenizer, cloud_citations: int | None = None
     ) -> None:
         """The cloud's passages are cited by numbers from `cloud_citations` on; None cites none."""
         self._request = request

@@ -259,13 +259,7 @@ class JointRun(DeviceRun):
         self._close_stream("lost")
 
     def _report(
-        self,
-        joint: bool,
-        position: int,
-        reason: str,
-        *,
-        refused: bool = False,
-        unsearched: int = 0,
+        self, joint: bool, position: int, reason: str, *, refused: bool = False, unsearched: int = 0
     ) -> None:
         if self._reported is not joint:
             self._reported = joint

@@ -318,10 +318,7 @@ class Account:
             self.ledger.spending.settle(self.passages, self.budget)
 
     def wrote(
-        self,
-        documents: Iterable[tuple[str, Sequence[int]]],
-        committed: Sequence[int],
-        told: int,
+        self, documents: Iterable[tuple[str, Sequence[int]]], committed: Sequence[int], told: int
     ) -> None:
         """The text is written; these of the user's `documents` were in its prompt.
 
