@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import islice
 
 import numpy as np
@@ -31,6 +31,7 @@ class Exchange:
     reply: str
 
 
+@cache
 def read() -> tuple[Exchange, ...]:
     """Read all exchanges that come with the package."""
     rows = map(json.loads, EXCHANGES.read_text("utf-8").splitlines())
@@ -52,7 +53,8 @@ class Exchanges:
         if self._embedder.fingerprint != PACKAGED_WEIGHTS_SHA256:
             return []
         likeness = self._vectors @ self._embedder.embed([message])[0]
-        near = [self._all[i] for i in np.argsort(-likeness, kind="stable").tolist()]
+        every = read()
+        near = [every[i] for i in np.argsort(-likeness, kind="stable").tolist()]
         if near[0].kind == _TASK:
             return []
         return [*islice(self._talk(message, near), count)][::-1]
@@ -64,10 +66,6 @@ class Exchanges:
             foreign = each.kind in _FOREIGN
             if each.kind != _TASK and not (foreign and words.isdisjoint(_words(each.message))):
                 yield each
-
-    @cached_property
-    def _all(self) -> tuple[Exchange, ...]:
-        return read()
 
     @cached_property
     def _vectors(self) -> npt.NDArray[np.float32]:
