@@ -52,8 +52,6 @@ _NO_TOKENIZER = localizable(
     "The .gguf files of Ollama and LM Studio serve without their server.",
 )
 
-_NONE: Mapping[str, SecretStr] = MappingProxyType({})
-
 
 @dataclass(frozen=True)
 class Listing:
@@ -77,7 +75,7 @@ class Listing:
         )
 
 
-def look(settings: Settings, keys: Mapping[str, SecretStr] = _NONE) -> Listing:
+def look(settings: Settings, keys: Mapping[str, SecretStr] = MappingProxyType({})) -> Listing:
     """Every model found within seconds; `settings` are those of the running device.
 
     `keys` are for servers, by URL, besides the configured one. Blocks: it reads folders and asks
@@ -105,7 +103,7 @@ def model_named(name: str, settings: Settings) -> Model:
         return look(settings).named(name)
     except NotFoundError:
         if is_server(name) or Path(name).expanduser().exists() or name.count("/") == 1:
-            return _elsewhere(name, _keys(settings, _NONE))
+            return _elsewhere(name, _keys(settings, {}))
         raise
 
 
