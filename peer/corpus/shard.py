@@ -236,10 +236,7 @@ class Shard:
         return list(zip(ids[best].tolist(), sums[best].tolist(), strict=True))
 
     def passages(self, ids: Sequence[int]) -> list[StoredPassage]:
-        places = ", ".join("?" * len(ids))
-        columns = ", ".join(StoredPassage._fields)
-        statement = f"SELECT {columns} FROM passages WHERE id IN ({places})"  # noqa: S608
-        return [StoredPassage._make(row) for row in self._rows(statement, ids)]
+        return self._stored(f"id IN ({', '.join('?' * len(ids))})", ids)
 
     def vectors(self, ids: Sequence[int]) -> Vectors:
         """The vectors [n, dim] of passages by their ids."""
@@ -247,13 +244,13 @@ class Shard:
 
     def near(self, document: str, passage: int) -> list[StoredPassage]:
         """The passages of a document around one of them, in order, itself among them."""
+        condition = "document = ? AND id BETWEEN ? AND ? ORDER BY id"
+        return self._stored(condition, [document, passage - REACH, passage + REACH])
+
+    def _stored(self, condition: str, values: Sequence[object]) -> list[StoredPassage]:
         columns = ", ".join(StoredPassage._fields)
-        statement = (
-            f"SELECT {columns} FROM passages "  # noqa: S608
-            "WHERE document = ? AND id BETWEEN ? AND ? ORDER BY id"
-        )
-        found = self._rows(statement, [document, passage - REACH, passage + REACH])
-        return [StoredPassage._make(row) for row in found]
+        statement = f"SELECT {columns} FROM passages WHERE {condition}"  # noqa: S608
+        return [StoredPassage._make(row) for row in self._rows(statement, values)]
 
     def _rows(self, statement: str, values: Sequence[object]) -> list[Any]:
         with self._lock:
