@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import json
 import logging
@@ -19,7 +18,7 @@ from app.api_keys import ApiKey, Credential
 from app.owners import DEVICE
 from app.settings import Settings
 from dragon.errors import AuthenticationError, ConfigurationError
-from dragon.keys import KeyFile, NamedKey, find
+from dragon.keys import KeyFile, NamedKey, digest_of, find
 from dragon.whole_file import write_whole
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ class BrowserSessions:
 
     def __init__(self, key: str, path: Path | None = None) -> None:
         self._path = path
-        self._key = hashlib.sha256(key.encode()).hexdigest()
+        self._key = digest_of(key)
         self._until: dict[str, float] = {}
         self._keys: dict[str, str] = {}  # of sessions that a named key began: its digest
         self._spent: dict[str, float] = {}  # one-time codes, by their payload
@@ -107,10 +106,10 @@ class BrowserSessions:
         token, now = secrets.token_urlsafe(32), time.time()
         known = sorted(self._until.items(), key=lambda each: each[1])[-_MAX_SESSIONS + 1 :]
         self._until = {digest: until for digest, until in known if until > now}
-        self._until[_digest(token)] = now + SESSION_S
+        self._until[digest_of(token)] = now + SESSION_S
         self._keys = {digest: by for digest, by in self._keys.items() if digest in self._until}
         if key is not None:
-            self._keys[_digest(token)] = key.digest
+            self._keys[digest_of(token)] = key.digest
         self._keep()
         return token
 
@@ -125,16 +124,16 @@ class BrowserSessions:
 
     def end(self, token: str) -> None:
         """Sign a browser out; its cookie becomes invalid."""
-        self._keys.pop(_digest(token), None)
-        if self._until.pop(_digest(token), None) is not None:
+        self._keys.pop(digest_of(token), None)
+        if self._until.pop(digest_of(token), None) is not None:
             self._keep()
 
     def has(self, token: str) -> bool:
-        return _lasts(self._until.get(_digest(token), 0.0), SESSION_S)
+        return _lasts(self._until.get(digest_of(token), 0.0), SESSION_S)
 
     def key_of(self, token: str) -> str | None:
         """The digest of the named key that signed a browser in; None for the device's own."""
-        return self._keys.get(_digest(token))
+        return self._keys.get(digest_of(token))
 
     def _keep(self) -> None:
         if self._path is not None:
@@ -256,7 +255,3 @@ def given_key(headers: Headers) -> str | None:
     """
     scheme, _, key = headers.get("authorization", "").partition(" ")
     return key.strip() if scheme.lower() == "bearer" else headers.get("x-api-key")
-
-
-def _digest(token: str) -> str:
-    return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
