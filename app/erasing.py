@@ -17,6 +17,7 @@ from sqlalchemy import delete, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
+from app.cancellation import pause
 from app.conversations.store import ConversationStore
 from app.documents.store import DocumentStore
 from app.ledger.writer import Ledger
@@ -79,9 +80,7 @@ class Erasing:
                 if not self.ledger.writes_for(name):
                     await self._try(name)
             seen = requests
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_OUT_S):
-                    await self._closing.wait()
+            await pause(self._closing, _OUT_S)
 
     async def _try(self, name: str) -> None:
         try:
