@@ -34,7 +34,7 @@ def _plain(value: Any) -> Any:
 async def unless_gone(receive: Receive, work: Awaitable[T]) -> T:
     """The result of `work`, which is cancelled with `ClientDisconnect` if the client leaves."""
     task = asyncio.ensure_future(work)
-    gone = asyncio.create_task(_client_gone(receive))
+    gone = asyncio.create_task(client_gone(receive))
     try:
         await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
@@ -46,7 +46,8 @@ async def unless_gone(receive: Receive, work: Awaitable[T]) -> T:
         await asyncio.gather(task, gone, return_exceptions=True)
 
 
-async def _client_gone(receive: Receive) -> None:
+async def client_gone(receive: Receive) -> None:
+    """Return once the client disconnects; other messages are discarded."""
     while (await receive())["type"] != "http.disconnect":
         pass
 

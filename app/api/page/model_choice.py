@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict
 
 from app.api.openai.openapi import failures
+from app.api.openai.sse import client_gone
 from app.api.page.languages import texts
 from app.container import AppState, State
 from app.models.catalogue import offer_named
@@ -70,7 +71,7 @@ async def try_model(body: Named, request: Request, state: State) -> dict[str, An
     model = found.named(body.name)
     await asyncio.to_thread(prepare, model)
     task = Task.of(texts(request.headers.get("accept-language", "")))
-    report = await state.trials.run(model, task, lambda: _gone(request))
+    report = await state.trials.run(model, task, lambda: client_gone(request.receive))
     return None if report is None else with_localizable(asdict(report))
 
 
@@ -107,11 +108,6 @@ async def use_key(body: ServerKey, state: State) -> None:
 
 async def _found(state: AppState) -> Listing:
     return await asyncio.to_thread(look, state.settings, state.model_keys)
-
-
-async def _gone(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 @router.get("/offers")
