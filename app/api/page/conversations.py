@@ -14,8 +14,9 @@ from urllib.parse import quote
 import orjson
 from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from app.api.openai.field_types import Strict
 from app.api.page.markdown import render
 from app.container import State
 from app.documents.uploads import MAX_COLLECTION_CHARACTERS
@@ -29,13 +30,11 @@ _UNSAFE = re.compile(r"[^\w .-]+")
 Title = Annotated[str, Field(min_length=1, max_length=200, pattern=r"\S")]
 
 
-class Change(BaseModel):
+class Change(Strict):
     """Omitted fields stay unchanged; `leaf` is a message at the end of the branch to show.
 
     `project` "" removes the conversation from its project.
     """
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     title: Title | None = None
     leaf: str | None = None
@@ -208,10 +207,8 @@ def view(message: StoredMessage) -> dict[str, Any]:
     return {**message_as_json(message), "blocks": blocks}
 
 
-class ProjectBody(BaseModel):
+class ProjectBody(Strict):
     """A project; its name is that of its collection."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     name: Annotated[str, Field(min_length=1, max_length=MAX_COLLECTION_CHARACTERS, pattern=r"\S")]
     instruction: Annotated[str, Field(max_length=2000)] = ""

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from app.api.openai.field_types import Strict
 from app.api.openai.openapi import failures
 from app.api.page.markdown import render
 from app.container import AppState, State
@@ -51,10 +52,8 @@ Place = Annotated[int, Query(ge=0)]
 Ids = Annotated[list[Annotated[str, Field(max_length=64)]], Field(min_length=1, max_length=1000)]
 
 
-class Some(BaseModel):
+class Some(Strict):
     """Documents by their ids; those that are gone, or another owner's, are skipped."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     documents: Ids
 
@@ -176,13 +175,11 @@ def rendered(text: str, start: int = 0, end: int = 0) -> str:
     return "".join(block.html for block in render(text))
 
 
-class NewFolder(BaseModel):
+class NewFolder(Strict):
     """A folder on the device's machine; its collection has its name unless set otherwise.
 
     Its documents belong to `key`, one with documents of its own, or else to the device.
     """
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     path: Annotated[str, Field(min_length=1, max_length=_LONGEST_PATH)]
     collection: Annotated[str, Field(max_length=MAX_COLLECTION_CHARACTERS)] | None = None

@@ -7,8 +7,8 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict
 
+from app.api.openai.field_types import Strict
 from app.api.openai.openapi import failures
 from app.api.openai.sse import client_gone
 from app.api.page.languages import texts
@@ -28,10 +28,8 @@ router = APIRouter(prefix="/api/models", tags=["models"])
 _SHOWN = {each.name for each in fields(Model)} - {"file", "key"}
 
 
-class Named(BaseModel):
+class Named(Strict):
     """A model, by its name in the list."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     name: str
 
