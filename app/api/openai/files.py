@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field
 
 from app.api.openai.field_types import UNSENT
 from app.api.openai.paging import Deleted, Order, Page, Paging
+from app.container import State
 from app.documents.progress import Progress
 from app.documents.readers.common import Properties
 from app.documents.readers.sniff import FileKind
@@ -61,13 +62,11 @@ _UPLOAD_BODY = {
 }
 
 
-def store(request: Request) -> DocumentStore:
-    """The document store of the running service."""
-    documents: DocumentStore = request.app.state.dragon.documents
-    return documents
+def _store(state: State) -> DocumentStore:
+    return state.documents
 
 
-Store = Annotated[DocumentStore, Depends(store)]
+Store = Annotated[DocumentStore, Depends(_store)]
 
 
 class FileObject(BaseModel):
