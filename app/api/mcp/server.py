@@ -34,7 +34,6 @@ from app.api.errors import validation_problem
 from app.api.openai import files, search
 from app.api.openai.delivery import begun, choice_of
 from app.api.openai.field_types import Names, Str, Strict
-from app.api.openai.files import file_text, list_files
 from app.api.openai.parameters import chat_requests
 from app.api.openai.schemas import ChatBody
 from app.container import AppState
@@ -279,7 +278,7 @@ class _Handlers:
     ) -> ListResourcesResult:
         after = None if params is None else params.cursor
         try:
-            page = await list_files(self._state.documents, limit=_PAGE, after=after)
+            page = await files.list_files(self._state.documents, limit=_PAGE, after=after)
             resources = [
                 Resource(uri=f"{_SCHEME}{file.id}", name=file.filename, mime_type="text/plain")
                 for file in page.data
@@ -310,7 +309,7 @@ class _Handlers:
     ) -> ReadResourceResult:
         try:
             name = params.uri.removeprefix(_SCHEME)
-            window = await file_text(name, self._state.documents)
+            window = await files.file_text(name, self._state.documents)
             given = ToolResult(window, (Passage(window.id, window.start, window.end),))
             await self._record(context, "read_resource", window.text, given)
         except Exception as error:
