@@ -39,10 +39,6 @@ class TextReply(BaseModel):
     type: Literal["text"] = "text"
     text: str = ""
 
-    def begun(self) -> TextReply:
-        """Its first form in a stream."""
-        return TextReply()
-
     def delta(self) -> dict[str, str]:
         """Its next piece in a stream."""
         return {"type": "text_delta", "text": self.text}
@@ -54,10 +50,6 @@ class ThinkingReply(BaseModel):
     type: Literal["thinking"] = "thinking"
     thinking: str = ""
     signature: str = ""
-
-    def begun(self) -> ThinkingReply:
-        """Its first form in a stream."""
-        return ThinkingReply()
 
     def delta(self) -> dict[str, str]:
         """Its next piece in a stream."""
@@ -76,10 +68,6 @@ class ToolUseReply(BaseModel):
     def of(cls, call: ToolCall) -> ToolUseReply:
         """The reply's form of a call."""
         return cls(id=call.id, name=call.name, input=json.loads(call.arguments))
-
-    def begun(self) -> ToolUseReply:
-        """Its first form in a stream."""
-        return self.model_copy(update={"input": {}})
 
     def delta(self) -> dict[str, str]:
         """Its input in a stream."""
@@ -173,7 +161,7 @@ class MessageRenderer:
             if block.type == "tool_use" or block.type != (self._types or [""])[-1]:
                 yield from self._close()
                 self._types.append(block.type)
-                yield self._of_block("start", content_block=block.begun())
+                yield self._of_block("start", content_block=_empty(block))
             yield self._of_block("delta", delta=block.delta())
 
     def _close(self) -> Iterator[bytes]:
@@ -210,6 +198,13 @@ def _blocks(said: Said) -> list[Block]:
     thought = [ThinkingReply(thinking=said.reasoning)] if said.reasoning else []
     text = [TextReply(text=said.text)] if said.text else []
     return [*thought, *text, *map(ToolUseReply.of, said.calls)]
+
+
+def _empty(block: Block) -> Block:
+    """The block without its content, as a stream begins it."""
+    if isinstance(block, ToolUseReply):
+        return block.model_copy(update={"input": {}})
+    return type(block)()
 
 
 router = APIRouter(prefix="/v1/messages", tags=["anthropic"])
