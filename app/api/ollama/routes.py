@@ -378,8 +378,9 @@ async def embed_prompt(http: Request, body: OllamaEmbeddingBody, state: State) -
 async def show(body: OllamaShowBody, state: State) -> Shown:
     """What a model can do, and its context length."""
     generation, embeddings = state.generation, state.embeddings
+    tools = ["tools"] if generation.tokenizer.call_form is not None else []
     served = {
-        generation.model_name: (generation.context_length, _writes(state)),
+        generation.model_name: (generation.context_length, ["completion", *tools]),
         embeddings.model_name: (embeddings.context_length, ["embedding"]),
     }
     if body.name not in served:
@@ -416,11 +417,6 @@ async def embed(http: Request, body: OllamaEmbedBody, state: State) -> OllamaEmb
         load_duration=0,
         prompt_eval_count=embedded.tokens,
     )
-
-
-def _writes(state: AppState) -> list[str]:
-    tools = ["tools"] if state.generation.tokenizer.call_form is not None else []
-    return ["completion", *tools]
 
 
 def _since(state: AppState) -> str:

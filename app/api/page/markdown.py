@@ -96,10 +96,6 @@ class MarkdownStream:
         """Append to the text."""
         self._open += text.translate(_NO_MARKS)
 
-    def seam(self, joint: bool) -> None:
-        """From the next word on the cloud takes part, or no longer does."""
-        self._seams.append((self._start + len(self._open), joint))
-
     def grow(
         self,
         text: str,
@@ -111,7 +107,7 @@ class MarkdownStream:
         length, known = self._grown
         for offset, joint in seams[known:]:
             self.push(text[length:offset])
-            self.seam(joint)
+            self._seams.append((self._start + len(self._open), joint))
             length = offset
         self.push(text[length:])
         self._grown = (len(text), len(seams))

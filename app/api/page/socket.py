@@ -216,16 +216,13 @@ class _Page:
     async def _act(self, frame: Incoming) -> None:
         match frame:
             case Stop(id=answer_id):
-                self._stop(answer_id)
+                # One that has just ended is no longer there.
+                if (run := self._state.background_runs.get(answer_id)) is not None:
+                    run.stop()
             case Watch(id=answer_id):
                 await self._watch(answer_id)
             case _:
                 await self._write(frame)
-
-    def _stop(self, answer_id: str) -> None:
-        """Stop an answer; one that has just ended is no longer there."""
-        if (run := self._state.background_runs.get(answer_id)) is not None:
-            run.stop()
 
     async def _write(self, frame: Say | Again | Continue) -> None:
         if self._state.background_runs.count >= _MAX_RUNS:

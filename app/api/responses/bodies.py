@@ -109,20 +109,6 @@ def _listed(given: Any) -> Any:
     return [{"type": "message", **item} if isinstance(item, dict) else item for item in given]
 
 
-def _turns_of(items: Sequence[Item]) -> list[ChatMessage]:
-    """The turns of items: calls belong to the assistant's turn before them."""
-    turns: list[ChatMessage] = []
-    for item in items:
-        if (turn := item.turn()) is None:
-            continue
-        if turn.tool_calls and turns and turns[-1].role == "assistant":
-            calls = [*(turns[-1].tool_calls or ()), *turn.tool_calls]
-            turns[-1] = turns[-1].model_copy(update={"tool_calls": calls})
-        else:
-            turns.append(turn)
-    return turns
-
-
 class FileSearch(Lenient):
     """OpenAI's built-in tool, over the device's documents. Its vector stores are collections."""
 
@@ -263,8 +249,17 @@ class ResponseBody(Lenient):
 
     @property
     def turns(self) -> list[ChatMessage]:
-        """The input as the turns of a chat."""
-        return _turns_of(self.input)
+        """The input as the turns of a chat: calls belong to the assistant's turn before them."""
+        turns: list[ChatMessage] = []
+        for item in self.input:
+            if (turn := item.turn()) is None:
+                continue
+            if turn.tool_calls and turns and turns[-1].role == "assistant":
+                calls = [*(turns[-1].tool_calls or ()), *turn.tool_calls]
+                turns[-1] = turns[-1].model_copy(update={"tool_calls": calls})
+            else:
+                turns.append(turn)
+        return turns
 
     def as_chat(
         self, history: Sequence[ChatMessage], limits: Mapping[str, tuple[str, ...]]

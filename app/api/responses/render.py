@@ -56,11 +56,6 @@ class ResponseView:
     usage: tuple[int, int] | None = None
     problem: str | None = None
 
-    @property
-    def id(self) -> str:
-        """Its id."""
-        return f"resp_{self.key}"
-
     @cached_property
     def _said(self) -> Said:
         return read(self.written, self.reading)
@@ -117,19 +112,14 @@ class ResponseView:
             results=found if self.results else None,
         )
 
-    def citations(self) -> list[FileCitation]:
-        """The user's documents that the text is based on, each once, at its end."""
+    def part(self) -> OutputText:
+        """The text; the user's documents that it is based on are cited at its end, each once."""
         titles = {source["id"]: source["title"] for source in self.sources}
-        return [
+        cited = [
             FileCitation(index=len(self.text), file_id=identity, filename=title)
             for identity, title in titles.items()
         ]
-
-    def part(self) -> OutputText:
-        """The text with its citations."""
-        return OutputText(
-            text=self.text, annotations=self.citations(), logprobs=list(self.logprobs)
-        )
+        return OutputText(text=self.text, annotations=cited, logprobs=list(self.logprobs))
 
     def message(self) -> OutputMessage:
         """The assistant's message."""
@@ -150,7 +140,7 @@ class ResponseView:
                 input_tokens=read, output_tokens=written, total_tokens=read + written
             )
         return ResponseObject(
-            id=self.id,
+            id=f"resp_{self.key}",
             created_at=self.created_at,
             status=self.status,
             error=None if self.problem is None else ResponseError(message=self.problem),

@@ -110,7 +110,7 @@ def _asked(
             "tools": [tool.model_dump(exclude_none=True) for tool in body.tools],
             "top_p": request.sampling.top_p,
             "metadata": body.metadata or {},
-            **_given(body),
+            **body.model_dump(include=_AS_SENT, exclude_none=True, by_alias=True),
         },
         query=None if body.search is None else request.query,
         results=body.wants_results,
@@ -118,12 +118,8 @@ def _asked(
     )
 
 
-def _given(body: ResponseBody) -> dict[str, Any]:
-    """The parameters that were sent, as they were."""
-    names = {"tool_choice", "parallel_tool_calls", "text", "truncation"}
-    return body.model_dump(include=names, exclude_none=True, by_alias=True)
-
-
+# Parameters that a response shows as they were sent.
+_AS_SENT = {"tool_choice", "parallel_tool_calls", "text", "truncation"}
 _STATUS: dict[str, Status] = {
     MessageState.WRITING: "in_progress",
     MessageState.DONE: "completed",
