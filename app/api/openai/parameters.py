@@ -154,19 +154,8 @@ def offered(
     return tools, form
 
 
-def calling(body: ChatBody, tools: Sequence[Tool], form: CallFormat) -> str:
-    """The grammar of an answer that must call, empty if it need not."""
-    choice = body.tool_choice
-    if isinstance(choice, NamedTool):
-        tools = [tool for tool in tools if tool.name == choice.function.name]
-        return form.grammar(tools, parallel=False)
-    if choice == "required":
-        return form.grammar(tools, parallel=body.parallel_tool_calls is not False)
-    return ""
-
-
 def _held(body: ChatBody, tools: Sequence[Tool], form: CallFormat | None) -> tuple[str, str]:
-    """The grammar of a chat's answer, and the parameter that sets it."""
+    """The grammar of a chat's answer, and the parameter that sets it; see `held_to`."""
     text, param = body.grammar()
     if form is None:
         return text, param
@@ -174,7 +163,13 @@ def _held(body: ChatBody, tools: Sequence[Tool], form: CallFormat | None) -> tup
         raise InvalidRequestError(
             f'{param}: contradicts tools; send tool_choice "none" with it', param=param
         )
-    return calling(body, tools, form), "tools"
+    choice = body.tool_choice
+    if isinstance(choice, NamedTool):
+        tools = [tool for tool in tools if tool.name == choice.function.name]
+        return form.grammar(tools, parallel=False), "tools"
+    if choice == "required":
+        return form.grammar(tools, parallel=body.parallel_tool_calls is not False), "tools"
+    return "", "tools"
 
 
 async def completion_requests(body: CompletionBody, state: AppState) -> list[GenerationRequest]:

@@ -80,7 +80,7 @@ class CalledFunction(Lenient):
 
     @field_validator("arguments")
     @classmethod
-    def _an_object(cls, arguments: str, _: ValidationInfo) -> str:
+    def _an_object(cls, arguments: str) -> str:
         try:
             whole = json.loads(arguments)
         except (ValueError, RecursionError):
