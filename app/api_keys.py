@@ -1,6 +1,6 @@
-"""What an API key may do, and whose documents it has.
+"""The permissions of API keys, and whose documents they see.
 
-The device's own key may do everything, a named one what it was granted.
+The device's own key may do everything, a named key what it was granted.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from app.owners import DEVICE
 from dragon.keys import KeyFile, NamedKey
 
 API_KEYS = "api_keys.json"
-"""In the data directory."""
+"""The file of named keys, in the data directory."""
 
 
 KEY = "dragon.key"
-"""In a request's scope: the named key it was sent with, if any."""
+"""The entry of a request's scope that holds its named key, if any."""
 
 
 class May(StrEnum):
-    """What a key is for; each value includes the ones before."""
+    """What a key permits; each value includes the ones before it."""
 
     ASK = "ask"  # answers, and what they need
     UPLOAD = "upload"  # also adding, listing and reading documents
@@ -30,7 +30,7 @@ class May(StrEnum):
 
 
 class Documents(StrEnum):
-    """Which documents a key has."""
+    """Which documents a key sees."""
 
     OWN = "own"  # its own, and shared ones
     SHARED = "shared"  # the device's, as if it were the device's own key
@@ -67,10 +67,9 @@ class Credential:
         return DEVICE if self.key is None else self.key.owner
 
     def permits(self, method: str, path: str) -> bool:
-        """Whether a request is allowed. A path that is not listed needs a key for all.
+        """Whether the key allows a request; a path that is not listed requires `May.ALL`.
 
-        Requests about the whole device, and its folders, need a key that has the device's
-        documents.
+        Adding folders and changing models require a key with the device's documents.
         """
         wanted = f"{method} {path}"
         if self.owner != DEVICE and _DEVICE.fullmatch(wanted):

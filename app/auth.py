@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 COOKIE = "dragon_session"
 SECURE_COOKIE = f"__Host-{COOKIE}"
-"""Over TLS: no other host under the same domain can set it."""
+"""The cookie's name over TLS: no other host under the same domain can set one with this prefix."""
 SESSION_S = 30 * 24 * 3600.0
 LINK_S = 24 * 3600.0
 MAX_ATTEMPTS = 10
@@ -91,8 +91,8 @@ class BrowserSessions:
         self._path = path
         self._key = digest_of(key)
         self._until: dict[str, float] = {}
-        self._keys: dict[str, str] = {}  # of sessions that a named key began: its digest
-        self._spent: dict[str, float] = {}  # one-time codes, by their payload
+        self._keys: dict[str, str] = {}  # digest of the named key that began a session
+        self._spent: dict[str, float] = {}  # when used codes expire, by their payload
         if path is not None and path.exists():
             with suppress(ValueError, KeyError):  # with a damaged file nobody is signed in
                 kept = json.loads(path.read_text())
@@ -114,7 +114,7 @@ class BrowserSessions:
         return token
 
     def spend(self, stated: str, until: float) -> bool:
-        """Whether a one-time code is used for the first time."""
+        """Use a one-time code up; False if it was used before or has expired."""
         if stated in self._spent or not _lasts(until, LINK_S):
             return False
         # By number, not by age: the clock may have been ahead, with codes still valid.
@@ -137,7 +137,7 @@ class BrowserSessions:
 
     def _keep(self) -> None:
         if self._path is not None:
-            # Apart: a release without named keys must not take them for the device's own.
+            # Apart: a release without named keys would take them for the device's own.
             own = {each: until for each, until in self._until.items() if each not in self._keys}
             named = {each: [self._until[each], self._keys[each]] for each in self._keys}
             kept = {"key": self._key, "sessions": own, "named": named, "spent": self._spent}
@@ -145,12 +145,12 @@ class BrowserSessions:
 
 
 def _lasts(until: float, lifetime: float) -> bool:
-    """Whether something ending at `until` is valid, and made by a clock near the present one."""
+    """Whether `until` is ahead, but not so far that the clock was wrong when it was set."""
     return 0.0 < until - time.time() < 2 * lifetime
 
 
 class Attempts:
-    """Failed sign-ins, by how and from where: after several in a minute the client must wait."""
+    """Failed sign-ins by method and address: after several in a minute the client must wait."""
 
     def __init__(self) -> None:
         self._failed: dict[str, list[float]] = {}
@@ -211,9 +211,9 @@ class Authenticator:
         return None if key is None else Credential(key)
 
     def check(self, headers: Headers) -> Credential:
-        """Who is asking.
+        """The credential of a request.
 
-        Raises `AuthenticationError`, saying what to send, without a valid credential.
+        Raises `AuthenticationError`, which says what to send, if there is no valid one.
         """
         if (given := given_key(headers)) is not None:
             if self.accepts_key(given):

@@ -1,4 +1,4 @@
-"""Waiting: for work that cancellation must not interrupt, and no longer than so many seconds."""
+"""Waiting: shielded from cancellation, or for a limited time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def to_the_end(work: Awaitable[T]) -> T:
 
 
 async def pause(event: asyncio.Event, seconds: float) -> None:
-    """Wait for an event, and no longer than so many seconds."""
+    """Wait for an event, at most so many seconds."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()

@@ -28,22 +28,22 @@ from app.settings import Settings
 
 
 class Succession(Protocol):
-    """Replaces this device by one with another model, if `dragon up` runs it."""
+    """Replaces this device with one that runs another model, if `dragon up` started it."""
 
     @property
     def loading(self) -> bool:
-        """Whether the next one is being loaded."""
+        """Whether the next device is loading its model."""
 
     def turn(self) -> None:
-        """Wait until the device before has left the data directory and the port."""
+        """Wait until the previous device has released the data directory and the port."""
 
     def switch(self) -> None:
-        """Load the chosen model beside this one, which ends once that is done."""
+        """Load the chosen model in a new device; this one ends once that is done."""
 
 
 @dataclass(frozen=True)
 class AppState:
-    """Everything the routes need, built once by `app.main` and closed by it."""
+    """Everything the routes need; `app.main` builds and closes it."""
 
     settings: Settings
     auth: Authenticator
@@ -57,7 +57,7 @@ class AppState:
     ledger: Ledger
     conversations: ConversationStore
     background_runs: BackgroundRuns
-    # For what is computed beside answers (vectors, rankings): one at a time per caller.
+    # For computing vectors and rankings beside answers, one at a time per household.
     beside: Places = field(default_factory=lambda: Places(2, 1))
     threads: Threads = field(default_factory=Threads)
     trials: Trials = field(default_factory=Trials)

@@ -1,4 +1,4 @@
-"""The disk: which errors are its own, and whether it has room."""
+"""Disk errors and free space."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from dragon.retrieval.embedder import Embedder
 
 Vectors = npt.NDArray[np.float32]
 _INSIDE = b"##"  # begins a token that continues a word
-_ROWS = 4
+_ROWS = 4  # of a batch at most
 _LONGEST = 64  # characters to read per token of a text that is cut
 MOST_TOKENS = 300_000
 """The most tokens of all inputs together."""
@@ -51,7 +51,7 @@ class EmbeddingService:
         self.dimensions = embedder.dim
 
     def require(self, dimensions: int | None) -> None:
-        """Raises `InvalidRequestError` if a length is requested that its vectors do not have."""
+        """Raises `InvalidRequestError` for any number of dimensions but the embedder's own."""
         if dimensions not in (None, self.dimensions):
             raise InvalidRequestError(
                 f"dimensions: {self.model_name} has {self.dimensions}; leave it out",
@@ -109,10 +109,10 @@ class EmbeddingService:
         return row
 
     def _require_own(self, ids: Sequence[int]) -> None:
-        """Raises `InvalidRequestError` for ids that this tokenizer makes of no text.
+        """Raises `InvalidRequestError` for ids that cannot come from this tokenizer.
 
-        Ids of another tokenizer, which some clients send unasked, are mostly in range, and would be
-        embedded as gibberish. A text may have been cut inside a word.
+        Some clients send ids of another tokenizer unasked. Most are in range, and would be embedded
+        as gibberish. The text may have been cut inside a word.
         """
         own = self.tokenizer
         whole = list(dropwhile(lambda token: own.piece(token).startswith(_INSIDE), ids))

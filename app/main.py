@@ -1,4 +1,4 @@
-"""The device service put together: the only place where its parts are built and closed."""
+"""Assembles the device service: the only place where its parts are built and closed."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def create_app(
 
 
 def _cross_origin(settings: Settings) -> list[Middleware]:
-    """Admits pages of the configured origins; never with a cookie: they need a key."""
+    """CORS for the configured origins; never with a cookie, so their pages need a key."""
     if not settings.cors_origins:
         return []
     return [
@@ -288,11 +288,11 @@ async def open_state(
         )
 
 
-# What supervisors ask, hence without a key.
+# Asked by supervisors, hence without a key.
 
 
 class Readiness(BaseModel):
-    """Whether answers can be written, and with whom."""
+    """Whether the device can answer, and the state of its peer."""
 
     status: Literal["ready", "starting"]
     model: str

@@ -1,4 +1,4 @@
-"""Plain ASGI around every request: its id, security headers, leniency, access, body limit."""
+"""ASGI middleware: request ids, security headers, leniency, access control, body limit."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class RequestContext:
 class LenientHttp:
     """Leniency towards HTTP clients: HEAD, a trailing slash, compressed bodies.
 
-    It stands outside every layer that reads the request, so that all see the same one. Unless
+    It wraps every layer that reads the request, so that all see the same one. Unless
     `strict`, it also collects the names of unknown parameters: see `app.api.openai.spellings`.
     """
 
@@ -164,7 +164,7 @@ class LenientHttp:
         pieces = _unpacked(receive, _WINDOWS[packed])
 
         async def receiving() -> Message:
-            # After the body only the client's leaving can come, perhaps never.
+            # After the body only a disconnect can follow, perhaps never.
             return await anext(pieces, None) or await receive()
 
         return await self._app(scope, receiving, sending)
@@ -262,12 +262,12 @@ class AccessControl:
             return False
         if name in self._hosts:
             return True
-        # Bound to every address, we cannot know our names; an address cannot be rebound.
+        # Bound to every address, we cannot know our names; but an IP address cannot be rebound.
         return self._any_address and _is_address(name)
 
 
 _DRAIN_S = 10.0
-_DRAINED = 16  # times the limit: how much of a refused body is read
+_DRAINED = 16  # how much of a refused body is read, in multiples of the limit
 
 
 class BodyLimit:
@@ -348,7 +348,7 @@ async def _unpacked(receive: Receive, window: int) -> AsyncGenerator[Message, No
             try:
                 piece = packed.decompress(rest, _PIECE)
             except zlib.error:
-                piece, rest = rest, b""  # not JSON either, which gets its own error
+                piece, rest = rest, b""  # not JSON either: the parser reports it
             else:
                 rest = packed.unconsumed_tail
             yield {"type": "http.request", "body": piece, "more_body": True}

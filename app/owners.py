@@ -1,4 +1,4 @@
-"""The current owner: who owns what is made, and whose rows are read (`app.storage.owned`).
+"""The current owner, who owns what is created and whose rows are read (`app.storage.owned`).
 
 A request acts for its key's owner, and so does everything it starts. Without a current owner
 nothing can be read.
@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 
 DEVICE = ""
-"""Owner of what the device's own key makes; a key with documents of its own is an owner by name."""
+"""Owner of what the device's own key creates; a key with its own documents is an owner by name."""
 
 NOBODY = "-"
 """Owner of what must remain after an owner's data is erased; no key has that name."""
@@ -35,7 +35,7 @@ def acting_as(owner: str) -> Iterator[None]:
 
 
 def everyone() -> AbstractContextManager[None]:
-    """Within this context, statements cover all rows: housekeeping, with no result shown."""
+    """Let statements cover all rows in this context: for housekeeping, which shows no results."""
     return acting_as(_EVERYONE)
 
 
@@ -47,5 +47,5 @@ def acting() -> str:
 
 
 def may_all() -> bool:
-    """Whether this is housekeeping, with access to all rows. Raises `LookupError`."""
+    """Whether statements cover all rows. Raises `LookupError` without a current owner."""
     return _ACTING.get() == _EVERYONE

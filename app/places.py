@@ -1,4 +1,4 @@
-"""Places for what only so much of is done at once, shared between households."""
+"""A limit on concurrent work, shared fairly between households."""
 
 from __future__ import annotations
 

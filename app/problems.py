@@ -116,7 +116,7 @@ def problem(error: Exception) -> Problem:
 def reported(error: Exception, failed: str) -> Problem:
     """The problem to reply with; the traceback of an unexpected error goes to the log only.
 
-    `failed` names in the log what failed.
+    `failed` says in the log what failed.
     """
     found = problem(error)
     if found is INTERNAL:

@@ -1,4 +1,4 @@
-"""The judge as a service: a question and texts in, how well each answers out."""
+"""The judge as a service: a question and texts in, a score for each text out."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from dragon.retrieval.judge import Line, TextJudge
 from dragon.retrieval.relevance import probability
 
 _BYTES = 700
-"""Bytes of lines that are read at once, between answers."""
+"""The most bytes of lines that one job reads."""
 MOST_PARTS = 1000
-"""The most parts of that size, over all texts."""
+"""The most jobs of one request."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class RerankingService:
     threads: Threads
 
     async def scores(self, query: str, texts: Sequence[str]) -> list[float]:
-        """How likely each text answers, 0 to 1: that of its best line, 0 without any.
+        """The probability that each text answers: that of its best line, 0 if it has none.
 
         If cancelled, it stops after the current job. Raises `InvalidRequestError` if there is too
         much to read.

@@ -60,7 +60,7 @@ class Settings(ModelChoice, BaseSettings):
     first_token_deadline: float = Field(default=2.0, gt=0)
     # One-way: a cloud with a smaller weight than this takes no part in the answer.
     least_cloud_weight: float = Field(default=0.125, ge=0, le=1)
-    # How much a passage may spend on all answers with `dragon.epsilon` together.
+    # A passage's privacy budget for all answers with `dragon.epsilon` together.
     passage_epsilon: float = Field(default=64.0, gt=0)
 
     @classmethod
@@ -76,7 +76,7 @@ class Settings(ModelChoice, BaseSettings):
 
     @property
     def models_dir(self) -> Path:
-        """Where models are kept that were fetched."""
+        """Where downloaded models are kept."""
         return self.data_dir / "models"
 
     @field_validator("api_key")
