@@ -1,4 +1,4 @@
-"""Errors as HTTP responses: in OpenAI's shape, or in that of the API whose route it is."""
+"""Errors as HTTP responses, in the shape of the API that was called."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OLLAMA = frozenset(
     for name in ("chat", "embed", "embeddings", "generate", "ps", "show", "tags", "version")
 )
 """The paths of Ollama's API."""
-_LONGEST = 8192  # a client may reject longer ones
+_LONGEST = 8192  # clients may reject longer headers
 _HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}
 # The framework's details for an unknown route.
 _NO_ROUTE = frozenset({"Not Found", "Method Not Allowed"})
@@ -49,7 +49,7 @@ def error_response(
 
 
 def _localizable(found: Problem) -> dict[str, str]:
-    """What the page needs to show it in the browser's language."""
+    """The header from which the page translates the message."""
     if not isinstance(found.message, Localizable):
         return {}
     header = json.dumps(found.message.as_json())  # ASCII
@@ -99,7 +99,7 @@ async def _nobody(request: Request, error: Exception) -> Response:
 
 
 def validation_problem(detail: Mapping[str, Any], unreadable: str, body: Any = None) -> Problem:
-    """The problem of one pydantic error of a `body`; `unreadable` is the message if it fails whole.
+    """The problem for a pydantic error in `body`; `unreadable` is for one in the body as a whole.
 
     The first step of the error's location is the input's own name and is left out.
     """
@@ -127,7 +127,7 @@ def validation_problem(detail: Mapping[str, Any], unreadable: str, body: Any = N
 def _param(location: tuple[str | int, ...], body: Any) -> str | None:
     """`("messages", 0, "role")` as `messages[0].role`.
 
-    Steps that only name one of several forms are left out: they are in no `body`.
+    Steps that name a member of a union are left out: they are not in the `body`.
     """
     name = ""
     for place, step in enumerate(location):

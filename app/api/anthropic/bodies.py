@@ -58,20 +58,20 @@ Text = Annotated[Str, BeforeValidator(text_of_parts, json_schema_input_type=str 
 
 
 class ThinkingBlock(_Block):
-    """What the assistant thought before it answered."""
+    """The assistant's reasoning before it answered."""
 
     type: Literal["thinking"]
     thinking: Str
 
 
 class RedactedBlock(_Block):
-    """A thought that cannot be read here."""
+    """Encrypted reasoning, which cannot be read here."""
 
     type: Literal["redacted_thinking"]
 
 
 class ToolUseBlock(_Block):
-    """A tool that the assistant called."""
+    """A call of a tool."""
 
     type: Literal["tool_use"]
     id: Str
@@ -79,13 +79,13 @@ class ToolUseBlock(_Block):
     input: JsonObject
 
     def call(self) -> CallBody:
-        """In the form of a chat."""
+        """The equivalent in OpenAI's shape."""
         called = CalledFunction(name=self.name, arguments=json.dumps(self.input))
         return CallBody(id=self.id, function=called)
 
 
 class ToolResultBlock(_Block):
-    """What a tool returned; its text says if it failed."""
+    """A tool's result; its text says if it failed."""
 
     type: Literal["tool_result"]
     tool_use_id: Str
@@ -106,7 +106,7 @@ _SPEAKERS = {
 
 
 def _blocks(content: Any) -> Any:
-    """A text as its single block."""
+    """A text as a single block."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return content
@@ -168,7 +168,7 @@ class MessageTool(Lenient):
     strict: bool | None = None
 
     def body(self) -> ToolBody:
-        """In the form of a chat."""
+        """The equivalent in OpenAI's shape."""
         function = FunctionBody(
             name=self.name, description=self.description, parameters=self.input_schema
         )
@@ -192,14 +192,14 @@ class MessageToolChoice(Lenient):
         return name
 
     def tool_choice(self) -> ToolChoice:
-        """In the form of a chat."""
+        """The equivalent in OpenAI's shape."""
         if self.name is not None:
             return NamedTool(type="function", function=NamedFunction(name=self.name))
         return "none" if self.type == "none" else "required" if self.type == "any" else "auto"
 
 
 class Thinking(Lenient):
-    """Whether a model that can think should."""
+    """Whether the model should reason first, if it can."""
 
     AT: ClassVar = "thinking."
     NOTHING: ClassVar = frozenset({"budget_tokens", "display"})
@@ -217,7 +217,7 @@ class MessageFormat(Lenient):
 
 
 class OutputConfig(Lenient):
-    """How hard a model should think, and what its text is held to."""
+    """How hard the model should think, and the format of its text."""
 
     AT: ClassVar = "output_config."
 
@@ -225,14 +225,14 @@ class OutputConfig(Lenient):
     format: MessageFormat | None = None
 
     def response_format(self) -> ResponseFormat | None:
-        """In the form of a chat."""
+        """The equivalent in OpenAI's shape."""
         if self.format is None:
             return None
         return ResponseFormat.model_validate({"type": "json_schema", "schema": self.format.schema_})
 
 
 class MessageMetadata(Lenient):
-    """Whom an answer is for."""
+    """The user that an answer is for."""
 
     AT: ClassVar = "metadata."
 
@@ -244,7 +244,7 @@ class MessagesChat(ChatBody):
 
 
 class MessagesBody(Lenient):
-    """`POST /v1/messages`. Counting its tokens takes the same body, or a part of it."""
+    """`POST /v1/messages`. `count_tokens` takes the same body, or a part of it."""
 
     NOTHING: ClassVar = (NOTHING | {"cache_control", "inference_geo", "speed"}) - {"metadata"}
 
@@ -269,7 +269,7 @@ class MessagesBody(Lenient):
 
     @property
     def user(self) -> str | None:
-        """The user that the answers are shared by."""
+        """The user in whose share of the device the answer is written."""
         return None if self.metadata is None else self.metadata.user_id
 
     def as_openai(self) -> ChatBody:

@@ -57,7 +57,7 @@ class ThinkingReply(BaseModel):
 
 
 class ToolUseReply(BaseModel):
-    """A tool that the model calls."""
+    """A call of a tool."""
 
     type: Literal["tool_use"] = "tool_use"
     id: str
@@ -101,9 +101,9 @@ class MessageReply(BaseModel):
 
 
 class MessageRenderer:
-    """One reply, whose calls and reasoning are separated from the text as its `reading` says.
+    """Renders one reply; `reading` separates its calls and reasoning from the text.
 
-    With our own `options`, its end reports its origin.
+    With our own `options`, the reply ends with its origin.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class MessageRenderer:
         yield named("message_stop")
 
     def failed(self, found: Problem) -> bytes:
-        """An error, after which no stop reason and no end follow."""
+        """An error; neither a stop reason nor an end follows it."""
         return named("error", **found.as_anthropic())
 
     def _say(self, blocks: Sequence[Block]) -> Iterator[bytes]:
