@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 MISSING = "The Model Context Protocol needs the extra mcp: pip install 'dragon-rag[mcp]'"
-_SESSIONS = 64  # of a key, so that none takes those of others
+_SESSIONS = 64  # per key, so that no key takes up those of others
 _IDLE_S = 1800.0
 
 
 class McpEndpoint:
-    """The ASGI app of the route. The SDK, which loads in seconds, is loaded on first request.
+    """The ASGI app of the route. The SDK takes seconds to load, so the first request loads it.
 
     A session belongs to the key that began it: each key has a manager of its own.
     """

@@ -1,4 +1,4 @@
-"""The Model Context Protocol's server: tools and documents, and the ledger of what is read."""
+"""The Model Context Protocol's server: tools, documents, and the ledger of what is read."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ A = TypeVar("A", bound=BaseModel)
 
 @dataclass(frozen=True)
 class ToolResult:
-    """A tool's result, the passages in it, and the ledger id of the answer it is, if any."""
+    """A tool's result, the passages in it and, if it is an answer, that answer's ledger id."""
 
     result: BaseModel
     passages: tuple[Passage, ...] = ()
@@ -80,7 +80,7 @@ class McpTool(Generic[A]):
 
     @property
     def name(self) -> str:
-        """Its name for programs."""
+        """The name of the function."""
         return self.call.__name__
 
 
@@ -175,7 +175,7 @@ async def ask(state: AppState, arguments: AskArguments) -> ToolResult:
         async for _ in events:
             pass
     found = answer.found or SourcesFound(())
-    # An assistant reads no more of the person's documents than it takes.
+    # An assistant is given no more of the person's documents than it needs.
     closest = found.closest if found.nothing_relevant else ()
     result = AskResult(
         text=answer.text,
@@ -188,7 +188,7 @@ async def ask(state: AppState, arguments: AskArguments) -> ToolResult:
 
 
 def _replies(sources: tuple[Source, ...]) -> list[Source]:
-    """Sources without their surroundings: the ledger records only passages as read."""
+    """Sources without the text around them: the ledger records only passages as read."""
     return [replace(source, around="") for source in sources]
 
 
@@ -232,7 +232,7 @@ def build(state: AppState) -> Server[Any]:
 
 
 class _Handlers:
-    """The server's handlers. What they return of documents is recorded in the ledger first."""
+    """The server's handlers. The ledger records what is read before they return it."""
 
     def __init__(self, state: AppState) -> None:
         self._state = state
@@ -262,7 +262,7 @@ class _Handlers:
             text = given.result.model_dump_json()
             await self._record(context, tool.name, text, given)
         except ValidationError as error:
-            # Its first step is the input's own name, which the messages leave out.
+            # The first step stands for the input's own name, which messages leave out.
             detail = error.errors()[0]
             named = {**detail, "loc": ("arguments", *detail["loc"])}
             return _refusal(validation_problem(named, "The arguments are wrong.").message)
