@@ -53,7 +53,7 @@ class OllamaOptions(SamplingBody):
 
 
 def _format(given: Any) -> Any:
-    """Any JSON object, or one described by a schema."""
+    """`json` for any JSON object, a JSON schema, or None."""
     if given in (None, ""):
         return None
     if given != "json" and not isinstance(given, dict):
@@ -84,7 +84,7 @@ class OllamaCompletion(CompletionBody):
 
 
 class _Named(Lenient):
-    """Names a model; also by `name`, as older programs do."""
+    """A request that names a model; older programs do so by `name`."""
 
     SPELLINGS: ClassVar = {"name": "model"}
 
@@ -97,7 +97,7 @@ class _Named(Lenient):
 
 
 class OllamaBody(_Named):
-    """What all requests to a model share. They stream unless `stream` is false."""
+    """The common fields of requests for text. They stream unless `stream` is false."""
 
     options: OllamaOptions | None = None
     stream: bool | None = None
@@ -113,7 +113,7 @@ class OllamaBody(_Named):
     shift: bool | None = None
 
     def _shared(self, usual_temperature: float | None) -> dict[str, Any]:
-        """The fields that a chat and a completion share."""
+        """The common fields of a chat and a completion."""
         options = self.options or OllamaOptions()
         return {
             "model": self.name,
@@ -142,7 +142,7 @@ class OllamaBody(_Named):
 
 
 class OllamaCalled(Lenient):
-    """A function that was called, with its arguments as an object."""
+    """A called function, with its arguments as an object."""
 
     name: Name
     arguments: JsonObject = Field(default_factory=dict)
@@ -206,8 +206,8 @@ class OllamaChatBody(OllamaBody):
 class OllamaGenerateBody(OllamaBody):
     """`POST /api/generate`: a prompt under the chat template or, if `raw`, unchanged.
 
-    With a `suffix`, the text between the two is written. Without either nothing is: the model is
-    already loaded.
+    With a `suffix`, the model writes the text between the two. With neither it writes nothing: it
+    is already loaded.
     """
 
     prompt: Str = ""

@@ -1,7 +1,4 @@
-"""Ollama's API: chats and prompts, whole or as lines of JSON; its models, their embeddings.
-
-`POST /api/chat` and `/api/generate` first, then the list of models with its details.
-"""
+"""Ollama's API: chats and prompts, whole or as JSON lines; the models; embeddings."""
 
 from __future__ import annotations
 
@@ -47,7 +44,7 @@ from dragon.inference.tools import ToolCall
 router = APIRouter(prefix="/api", tags=["ollama"])
 
 VERSION = "0.12.0"
-"""The version of Ollama whose API this is; programs refuse one that is too old."""
+"""The version of Ollama that this API matches; programs refuse one that is too old."""
 
 
 class OllamaReply(BaseModel):
@@ -68,7 +65,7 @@ class OllamaReply(BaseModel):
 
 
 class OllamaFunction(BaseModel):
-    """A function that the model calls, with its arguments as an object."""
+    """A called function, with its arguments as an object."""
 
     name: str
     arguments: dict[str, Any]
@@ -110,9 +107,9 @@ class OllamaGenerateReply(OllamaReply):
 
 
 class LineRenderer(ABC):
-    """One reply. With `logprobs` tokens come with theirs, with `dragon` the end has its origin.
+    """Renders one reply; `reading` separates its calls and reasoning from the text.
 
-    Its calls and reasoning are separated from the text as the `reading` says.
+    With `logprobs` tokens come with their log-probabilities, with `dragon` the end has its origin.
     """
 
     def __init__(
@@ -158,7 +155,7 @@ class LineRenderer(ABC):
         yield self._json(Said(), **self._end()) + b"\n"
 
     def failed(self, found: Problem) -> bytes:
-        """An error, after which there is no line with `done`."""
+        """An error; no line with `done` follows it."""
         return orjson.dumps(found.as_ollama()) + b"\n"
 
     def _scored_lines(
@@ -277,7 +274,7 @@ async def _respond(
 
 
 class OllamaDetails(BaseModel):
-    """What kind of model it is; unknown fields are empty."""
+    """The kind of a model; unknown fields are empty."""
 
     parent_model: str = ""
     format: str = ""
@@ -346,7 +343,7 @@ async def version() -> Version:
 
 @router.get("/tags")
 async def tags(state: State) -> OllamaModelList:
-    """The model that writes, and the one that embeds."""
+    """The language model and the embedder."""
     return OllamaModelList(
         models=[
             OllamaModel(
@@ -376,7 +373,7 @@ async def embed_prompt(http: Request, body: OllamaEmbeddingBody, state: State) -
 
 @router.post("/show", responses=failures(404))
 async def show(body: OllamaShowBody, state: State) -> Shown:
-    """What a model can do, and its context length."""
+    """A model's capabilities and its context length."""
     generation, embeddings = state.generation, state.embeddings
     tools = ["tools"] if generation.tokenizer.call_form is not None else []
     served = {
