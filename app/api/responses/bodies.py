@@ -41,7 +41,7 @@ RESULTS, LOGPROBS = "file_search_call.results", "message.output_text.logprobs"
 
 
 class MessageItem(Strict):
-    """What was said."""
+    """A message."""
 
     model_config = _SENT_BACK
 
@@ -50,12 +50,12 @@ class MessageItem(Strict):
     content: Text
 
     def turn(self) -> ChatMessage:
-        """Its turn of a chat."""
+        """The item as a turn of a chat."""
         return ChatMessage(role=self.role, content=self.content)
 
 
 class FunctionCallItem(CalledFunction):
-    """A call that the model made."""
+    """A call of a function."""
 
     model_config = _SENT_BACK
 
@@ -63,7 +63,7 @@ class FunctionCallItem(CalledFunction):
     call_id: Str
 
     def turn(self) -> ChatMessage:
-        """Its turn of a chat."""
+        """The item as a turn of a chat."""
         function = CalledFunction(name=self.name, arguments=self.arguments)
         return ChatMessage(
             role="assistant", tool_calls=[CallBody(id=self.call_id, function=function)]
@@ -71,7 +71,7 @@ class FunctionCallItem(CalledFunction):
 
 
 class FunctionOutputItem(Strict):
-    """What a function returned."""
+    """A function's result."""
 
     model_config = _SENT_BACK
 
@@ -80,12 +80,12 @@ class FunctionOutputItem(Strict):
     output: Text
 
     def turn(self) -> ChatMessage:
-        """Its turn of a chat."""
+        """The item as a turn of a chat."""
         return ChatMessage(role="tool", tool_call_id=self.call_id, content=self.output)
 
 
 class SkippedItem(Strict):
-    """What is no turn: earlier reasoning, or a search, which is repeated for every response."""
+    """An item that is no turn: earlier reasoning, or a search, which every response repeats."""
 
     model_config = _SENT_BACK
 
@@ -126,7 +126,7 @@ class FunctionTool(FunctionBody):
     type: Literal["function"]
 
     def body(self) -> ToolBody:
-        """In the form of a chat."""
+        """The equivalent for a chat."""
         return ToolBody(type="function", function=self)
 
 
@@ -149,12 +149,12 @@ class TextFormat(JsonSchema):
 
 
 class TextOptions(Lenient):
-    """What the text is held to."""
+    """The format of the text."""
 
     format: TextFormat | None = None
 
     def response_format(self) -> ResponseFormat | None:
-        """In the form of a chat."""
+        """The equivalent for a chat."""
         if (given := self.format) is None:
             return None
         schema = given if given.type == "json_schema" else None
@@ -163,7 +163,7 @@ class TextOptions(Lenient):
 
 
 class ReasoningOptions(Lenient):
-    """Whether, and how hard, a model that can think should."""
+    """How hard the model should think, if it can."""
 
     AT: ClassVar = "reasoning."
     NOTHING: ClassVar = frozenset({"summary", "generate_summary", "encrypted_content"})
@@ -266,9 +266,7 @@ class ResponseBody(Lenient):
     ) -> ChatBody:
         """The equivalent chat, after the turns of earlier responses.
 
-        `limits` are those of its search.
-
-        Raises `InvalidRequestError` for too many turns, or none.
+        `limits` are those of its search. Raises `InvalidRequestError` for too many turns, or none.
         """
         system = (
             [ChatMessage(role="system", content=self.instructions)] if self.instructions else []

@@ -1,4 +1,4 @@
-"""Pure renderers of a response: as an object at any moment, and as the events of its stream."""
+"""Renders a response: as an object at any moment, and as the events of its stream."""
 
 from __future__ import annotations
 
@@ -152,10 +152,10 @@ class ResponseView:
 
 
 class ResponseRenderer:
-    """One response, at once or as the events of a stream in OpenAI's order, which are numbered.
+    """Renders one response, at once or as a stream of numbered events in OpenAI's order.
 
-    `view` is it before anything is written. Calls come after all text, complete, as the model wrote
-    them.
+    `view` is the response before anything is written. Calls come after all text, each complete, as
+    the model wrote them.
     """
 
     def __init__(

@@ -86,7 +86,7 @@ async def list_input_items(response_id: str, state: State, paging: Paged) -> Inp
 async def delete_response(response_id: str, state: State) -> Deleted:
     """Delete a response and those that follow it."""
     message = await _find(state.conversations, response_id)
-    # Of what is being written after it, too.
+    # Including answers that are being written after it.
     ledgers = await state.conversations.ledgers(message.conversation_id, message.id)
     await state.ledger.forget_given(ledgers)
     await state.conversations.delete_turn(message.id)
@@ -134,7 +134,7 @@ def _key_of(message: StoredMessage) -> str:
 
 
 async def _find(store: ConversationStore, response_id: str) -> StoredMessage:
-    """The answer that is a response. Raises `NotFoundError`."""
+    """The stored answer of a response. Raises `NotFoundError`."""
     try:
         message = await store.message(f"msg-{response_id.removeprefix('resp_')}")
     except NotFoundError:
@@ -153,7 +153,7 @@ async def _history(store: ConversationStore, last: StoredMessage) -> list[ChatMe
             turn = {"role": message.role, "content": message.text}
             turns.append(ChatMessage.model_validate(turn))
             continue
-        # A question alone is already there.
+        # A single question is already there.
         turns[-1:] = [ChatMessage.model_validate(turn) for turn in stored["input"]] or turns[-1:]
         turns.append(_answer(_view(message)))
     return turns
@@ -175,7 +175,7 @@ async def _input_items(store: ConversationStore, response_id: str) -> list[Input
 
 
 def _items(turn: ChatMessage) -> Iterator[tuple[str, dict[str, Any]]]:
-    """A turn as items: what their ids begin with, and their fields."""
+    """A turn as items: the prefix of each one's id, and its fields."""
     if turn.role == "tool":
         result = {"type": "function_call_output", "call_id": turn.tool_call_id}
         yield "fco", result | {"output": turn.content}
@@ -209,7 +209,7 @@ def _question_of(turns: Sequence[ChatMessage], query: str) -> str:
 
 
 def _view(message: StoredMessage) -> ResponseView:
-    """A stored response. What was found in a document deleted since is left out."""
+    """A stored response. Passages of documents deleted since are left out."""
     record = message.record
     stored, usage = record["response"], record.get("done", {}).get("usage")
     own = [source for source in record.get("sources", []) if source["side"] == "private"]
@@ -241,7 +241,7 @@ async def _storing(
     asked: ResponseView,
     turns: Sequence[ChatMessage],
 ) -> AsyncGenerator[tuple[int, Event], None]:
-    """The events of an answer, which is stored before its last one, or when they end.
+    """The events of an answer, which is stored before its last event, or when the events end.
 
     A refused answer is not stored.
     """

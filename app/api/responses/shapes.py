@@ -15,7 +15,7 @@ Status = Literal["in_progress", "completed", "incomplete", "failed", "cancelled"
 
 
 class FileCitation(BaseModel):
-    """One of the user's documents that the text is based on; `index` is where in the text."""
+    """One of the user's documents that the text is based on; `index` is an offset in the text."""
 
     type: Literal["file_citation"] = "file_citation"
     index: int
