@@ -69,7 +69,7 @@ NOTHING = TextDelta("", ())
 
 
 class Renderer(ABC, Generic[B]):
-    """One response: its fixed part, and its choices, whole or piece by piece."""
+    """Renders one response, whole or chunk by chunk."""
 
     prefix: ClassVar[str]
     whole_type: ClassVar[Callable[..., Reply]]
@@ -104,13 +104,13 @@ class Renderer(ABC, Generic[B]):
         return reply.model_dump_json().encode()
 
     def begin(self) -> Iterator[bytes]:
-        """What each choice's stream begins with."""
+        """The first chunk of each choice, if it has one."""
         for choice in self.choices:
             if (opening := self._opening(choice)) is not None:
                 yield self._chunk(choice, opening, prompt=self._beside(choice))
 
     def take(self, index: int, event: Event) -> Iterator[bytes]:
-        """The chunks that an event of a choice makes."""
+        """The chunks for an event of a choice."""
         choice, body = self.choices[index], self._body
         if body.scored and isinstance(event, TextDelta | Detailed):
             yield from self._scored(choice, self._pairings[index].take(event))
@@ -141,11 +141,11 @@ class Renderer(ABC, Generic[B]):
         yield b"data: [DONE]\n\n"
 
     def failed(self, found: Problem) -> bytes:
-        """An error, after which no finish reason and no `[DONE]` follow."""
+        """An error; neither a finish reason nor `[DONE]` follows it."""
         return _frame(orjson.dumps(found.body()))
 
     def _rest(self, choice: Choice) -> Iterator[bytes]:
-        """What must be sent before anything is told of the text so far."""
+        """Text held back, to be sent before a notice about the text so far."""
         return iter(())
 
     def _scored(
@@ -157,7 +157,7 @@ class Renderer(ABC, Generic[B]):
     def _more(
         self, choice: Choice, delta: TextDelta, details: Details | None = None
     ) -> Iterator[bytes]:
-        """The chunk of more text."""
+        """The chunk for more text."""
         yield self._chunk(choice, self._piece(choice, delta, details))
 
     def _chunk(
@@ -200,7 +200,7 @@ class Renderer(ABC, Generic[B]):
     def _of_prompt(self, choice: Choice) -> PromptLogprobs | None:
         """Log-probabilities of the prompt's tokens, if requested.
 
-        None if the model was asked another question, one that stands alone.
+        None if the model was asked a rewritten question instead.
         """
         request, scored = choice.first.request, choice.first.prompt
         most = self._body.prompt_logprobs
@@ -210,7 +210,7 @@ class Renderer(ABC, Generic[B]):
         return [*[None] * begun, *prompt_logprobs(scored, self._tokenizer, most)]
 
     def _beside(self, choice: Choice) -> list[int] | None:
-        """The prompt's tokens, if requested and if their place is beside the choices."""
+        """The prompt's tokens, if requested and if they belong beside the choices."""
         return None
 
     def _whole_fields(self, choice: Choice) -> dict[str, Any]:
@@ -219,7 +219,7 @@ class Renderer(ABC, Generic[B]):
 
     @abstractmethod
     def _opening(self, choice: Choice) -> BaseModel | None:
-        """The first chunk of a choice's stream, if there is one."""
+        """The content of a choice's first chunk, if there is one."""
 
     @abstractmethod
     def _piece(
@@ -228,7 +228,7 @@ class Renderer(ABC, Generic[B]):
         """More text of a choice, with its tokens' log-probabilities if requested."""
 
     def _scores(self, choice: Choice, details: Details) -> BaseModel | None:
-        """Log-probabilities of the prompt, whose text was sent, if requested."""
+        """The prompt's log-probabilities, if requested and if its text was sent."""
         return None
 
     @abstractmethod
@@ -279,7 +279,7 @@ class ChatRenderer(Renderer[ChatBody]):
         return reading_of(self._body, choice.answer.request, self._tokenizer)
 
     def _delta(self, index: int, said: Said) -> Delta:
-        """What was added: reasoning, text and calls."""
+        """The reasoning, text and calls that were added."""
         first = self._called[index]
         self._called[index] += len(said.calls)
         called = [CallReply.of(call, number) for number, call in enumerate(said.calls, first)]
@@ -378,7 +378,7 @@ class CompletionRenderer(Renderer[CompletionBody]):
         )
 
     def _prompt(self, choice: Choice) -> str:
-        """What precedes the answer's own text; of tokens that have no text, their names."""
+        """The echoed prompt, with special tokens spelt out; empty without `echo`."""
         if not self._body.echo:
             return ""
         request = choice.answer.request

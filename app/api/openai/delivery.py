@@ -1,4 +1,4 @@
-"""From requests to an HTTP response, at once or as a stream, in any API's form."""
+"""Turns answers into an HTTP response, at once or as a stream, in any API's form."""
 
 from __future__ import annotations
 
@@ -39,26 +39,26 @@ class Choice:
 
 
 class ReplyRenderer(Protocol):
-    """A response in an API's form, of answers that are being written."""
+    """Renders answers in an API's form, while they are written."""
 
     def whole(self) -> bytes:
-        """All of it, once the answers are finished."""
+        """The whole response, once the answers are finished."""
 
     def begin(self) -> Iterable[bytes]:
-        """What its stream begins with."""
+        """The first frames of its stream."""
 
     def take(self, index: int, event: Event) -> Iterable[bytes]:
-        """What its stream gets for an event of the answer with this index."""
+        """The frames for an event of the answer with this index."""
 
     def end(self) -> Iterable[bytes]:
-        """What its stream ends with."""
+        """The last frames of its stream."""
 
     def failed(self, found: Problem) -> bytes:
-        """What its stream ends with instead if the model fails: no success may follow."""
+        """The last frame if an answer fails: no sign of success may follow it."""
 
 
 def choices_of(requests: Sequence[GenerationRequest], prompts: int) -> list[Choice]:
-    """The choices of a call, not begun; those of each of the `prompts` are adjacent."""
+    """The choices of a call, not begun yet; those of one prompt are adjacent."""
     answers = [AnswerState(request) for request in requests]
     each = len(answers) // prompts
     return [

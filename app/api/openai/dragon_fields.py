@@ -106,7 +106,7 @@ class ProvenancePiece(BaseModel):
 
 
 class DragonNotice(BaseModel):
-    """What a stream reports between its pieces if the request had a `dragon` object.
+    """A report between a stream's pieces, if the request had a `dragon` object.
 
     Citations and provenance come after the text that they are of.
     """
@@ -133,7 +133,7 @@ def reply(choices: Sequence[Choice], *, provenance: bool) -> DragonReply:
 
 
 def notice(index: int, event: Event) -> DragonNotice | None:
-    """What a stream reports of an event of a choice, if anything."""
+    """The notice for an event of a choice, if it has one."""
     match event:
         case PeerChanged():
             return DragonNotice(peer=PeerNotice(index=index, **asdict(event)))
@@ -167,7 +167,7 @@ def _choice(choice: Choice, *, provenance: bool) -> DragonChoice:
 
 
 def _origins(details: Sequence[TokenDetail], sources: int = 0) -> list[TokenProvenance]:
-    """Sources found after a token was written have no share in it."""
+    """The provenance of tokens; sources found after a token was written have no share in it."""
     found = [TokenProvenance.model_validate(detail.provenance()) for detail in details]
     for token in found:
         token.documents += [0.0] * (sources - len(token.documents))

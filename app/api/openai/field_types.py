@@ -1,4 +1,4 @@
-"""The fields of requests, checked strictly: types with their limits, and unsupported ones."""
+"""Types of request fields, checked strictly: their limits, and unsupported parameters."""
 
 from __future__ import annotations
 
@@ -163,10 +163,10 @@ Temperature = Annotated[float, Field(ge=0, le=MAX_TEMPERATURE, allow_inf_nan=Fal
 TopP = Annotated[
     float, Field(ge=0, le=1, allow_inf_nan=False), AfterValidator(lambda share: share or 1e-6)
 ]
-"""0 means the likeliest token alone, as in OpenAI's."""
+"""0 keeps only the likeliest token, as in OpenAI's API."""
 MinP = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 TopK = Annotated[int, Field(ge=-1, lt=MAX_COUNT)]
-"""Tokens; 0 and -1 mean all of them."""
+"""A number of tokens; 0 and -1 mean all of them."""
 Repetition = Annotated[float, Field(ge=MIN_REPETITION, le=MAX_REPETITION, allow_inf_nan=False)]
 Seed = Annotated[int, Field(ge=-(1 << (SEED_BITS - 1)), lt=1 << SEED_BITS)]
 Penalty = Annotated[float, Field(ge=-MAX_PENALTY, le=MAX_PENALTY, allow_inf_nan=False)]

@@ -247,7 +247,7 @@ async def file_text(
     start: Annotated[int, Query(ge=0)] = 0,
     end: Annotated[int | None, Query(ge=0)] = None,
 ) -> TextWindow:
-    """A part of the text that citations index by characters; at most 100,000 characters."""
+    """A part of a file's parsed text, at most 100,000 characters; citations index it."""
     document, text = await documents.text(file_id)
     start = min(start, len(text))
     last = min(start + MAX_WINDOW, len(text))

@@ -42,9 +42,9 @@ class PromptLogprob(BaseModel):
 
 
 PromptLogprobs = list[dict[str, PromptLogprob] | None]
-"""As in vLLM: of each token of the prompt those of the likeliest and its own, by their ids.
+"""As in vLLM: for each token of the prompt, its own and the likeliest ones at its place, by id.
 
-None for tokens that begin every prompt, or have nothing before them.
+None for a token that begins every prompt or has nothing before it.
 """
 
 
@@ -66,7 +66,7 @@ def chat_logprobs(
 ) -> ChatLogprobs:
     """Log-probabilities of a message's tokens, without the one that ends it.
 
-    Tokens are named by their text, or by their ids; at `most` so many alternatives are listed.
+    Tokens are named by text or, if `by_id`, by id; each has at most `most` alternatives.
     """
 
     def top(token: int, logprob: float) -> TopLogprob:
@@ -116,7 +116,7 @@ def text_logprobs(
 def prompt_logprobs(
     details: Sequence[TokenDetail], tokenizer: Tokenizer, most: int
 ) -> PromptLogprobs:
-    """Log-probabilities of a prompt's tokens, with at `most` so many alternatives each."""
+    """Log-probabilities of a prompt's tokens, with at most `most` alternatives each."""
 
     def scored(token: int, logprob: float, rank: int | None) -> PromptLogprob:
         name = tokenizer.decode([token], special=True)
@@ -132,7 +132,7 @@ def prompt_logprobs(
 
 
 class Pairing:
-    """Text of an answer that waits for the log-probabilities of its tokens."""
+    """Pairs an answer's text with the log-probabilities of its tokens, which come separately."""
 
     def __init__(self) -> None:
         self._waiting: deque[TextDelta] = deque()

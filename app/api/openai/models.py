@@ -25,7 +25,7 @@ class UnknownModelError(NotFoundError):
 
 
 def require_model(model: str | None, served: str) -> str:
-    """The model served for a purpose, if no other is named. Raises `UnknownModelError`."""
+    """The `served` model. Raises `UnknownModelError` if the request names another."""
     if model not in (None, "", served):
         raise UnknownModelError(str(model), served)
     return served
@@ -53,7 +53,7 @@ class ModelList(BaseModel):
 
 @router.get("")
 async def list_models(state: State) -> ModelList:
-    """The model that writes, and the one that embeds."""
+    """The language model and the embedder."""
     return ModelList(data=list(_served(state).values()))
 
 

@@ -63,7 +63,7 @@ class Page(BaseModel, Generic[T]):
 
 
 class Deleted(BaseModel):
-    """The reply to a deletion; `object` is the kind of what is gone."""
+    """The reply to a deletion; `object` is the kind of object that was deleted."""
 
     id: str
     object: str

@@ -1,4 +1,4 @@
-"""From the body of a REST request to the requests of its generations."""
+"""Turns the body of a REST request into requests to the generation service."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def rendering_of(
 
 
 def variables_of(body: ChatBody | TokenizeBody, tokenizer: Tokenizer) -> dict[str, Any]:
-    """Variables for the template: the client's own, and whether and how hard to think."""
+    """Variables for the template: the client's own, and those about reasoning."""
     own = dict(body.chat_template_kwargs or {})
     if isinstance(body, TokenizeBody):
         return own
@@ -100,9 +100,9 @@ def variables_of(body: ChatBody | TokenizeBody, tokenizer: Tokenizer) -> dict[st
 
 
 def reading_of(body: ChatBody, request: GenerationRequest, tokenizer: Tokenizer) -> Reading:
-    """How to read the answer to a chat: whether it may call, and reason first."""
+    """How to read the answer to a chat: whether it may contain calls or begin with reasoning."""
     end = tokenizer.decode(request.conversation[-_END:], special=True).rstrip()
-    # An answer held to a grammar begins with that.
+    # An answer held to a grammar does not begin inside reasoning.
     return Reading(
         tokenizer.call_form if _may_call(body) else None,
         reasons=tokenizer.reasons,
@@ -115,7 +115,7 @@ def _may_call(body: ChatBody) -> bool:
 
 
 def require_tools(messages: Sequence[Message], tokenizer: Tokenizer) -> None:
-    """Raises `InvalidRequestError` for turns with calls if the model's template has none."""
+    """Raises `InvalidRequestError` for turns with calls if the model's template has no tools."""
     called = any(message.calls or message.role == "tool" for message in messages)
     if called and tokenizer.call_form is None:
         raise _without("messages")
@@ -132,7 +132,7 @@ def _without(param: str) -> InvalidRequestError:
 def offered(
     body: ChatBody, tokenizer: Tokenizer, messages: Sequence[Message]
 ) -> tuple[list[Tool], CallFormat | None]:
-    """The tools that a model may call, and how it writes calls; None if it is to call none.
+    """The tools that the model may call, and how it writes calls; None if it may call none.
 
     Raises `InvalidRequestError` for a model whose chat template has no tools, even if only the
     messages have calls, and for a choice that is not among the tools.
@@ -237,7 +237,7 @@ def requests_of(
 def sampling_of(body: GenerationBody, state: AppState, mode: Mode, grammar: str) -> Sampling:
     """The sampling a request asks for, with the model's defaults.
 
-    Raises `InvalidRequestError` for a bias of an unknown token, and for a least length that is
+    Raises `InvalidRequestError` for a bias of an unknown token, and for a minimum length that is
     above the limit or that a quoting model cannot keep.
     """
     bias = tuple((int(token), value) for token, value in (body.logit_bias or {}).items())
@@ -285,8 +285,7 @@ def sampling_of(body: GenerationBody, state: AppState, mode: Mode, grammar: str)
 def _usual(usual: DefaultSampling, mode: Mode, *, bounded: bool) -> dict[str, Any]:
     """The model's defaults, as fields of `Sampling`.
 
-    Of these, Algorithm 1 supports only a repetition penalty and greedy choice, and a bound needs
-    randomness.
+    Algorithm 1 supports only a repetition penalty and greedy decoding; a bound needs randomness.
     """
     greedy = usual.temperature == 0.0 and not bounded
     fields: dict[str, Any] = asdict(usual)

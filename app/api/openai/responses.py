@@ -19,7 +19,7 @@ TokenIds = Annotated[list[int] | None, UNSENT]
 
 
 class PromptTokensDetails(BaseModel):
-    """None of the prompt's tokens count as cached: only passages' tokens are."""
+    """No token of the prompt counts as cached: only passages' tokens are cached."""
 
     cached_tokens: int = 0
 
@@ -34,7 +34,7 @@ class CompletionUsage(BaseModel):
 
     @classmethod
     def of(cls, prompt: int, completion: int) -> CompletionUsage:
-        """The usage of so many tokens read and written."""
+        """The usage for numbers of tokens read and written."""
         return cls(
             prompt_tokens=prompt, completion_tokens=completion, total_tokens=prompt + completion
         )
@@ -48,7 +48,7 @@ class FunctionReply(BaseModel):
 
 
 class CallReply(BaseModel):
-    """A call; in a stream, with its `index` among the message's calls."""
+    """A call of a tool; in a stream, with its `index` among the message's calls."""
 
     id: str
     type: Literal["function"] = "function"
@@ -63,7 +63,7 @@ class CallReply(BaseModel):
 
 
 class Delta(BaseModel):
-    """What a chunk adds to a chat message; empty in the last one."""
+    """The part that a chunk adds to a chat message; empty in the last chunk."""
 
     role: Annotated[Literal["assistant"] | None, UNSENT] = None
     content: Annotated[str | None, UNSENT] = None

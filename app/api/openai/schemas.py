@@ -51,7 +51,7 @@ MAX_TEXT = 300_000
 
 
 def unlimited(given: Any) -> Any:
-    """Other servers' values for no limit: -1, and Ollama's -2."""
+    """None for other servers' values for no limit: -1, and Ollama's -2."""
     return None if given in (-1, -2) and not isinstance(given, bool) else given
 
 
@@ -62,7 +62,7 @@ Notation = Annotated[Str, Field(min_length=1, max_length=MAX_GRAMMAR)]
 
 
 class AnswerOptions(Strict):
-    """What REST's `dragon` object and the page's parameters have in common.
+    """The parameters that REST's `dragon` object and the page share.
 
     `documents` (ids) and `collections` (names) limit which of the user's documents may be used.
     `cloud` says when the cloud is asked to take part; `private` is short for never.
@@ -99,7 +99,7 @@ class DragonOptions(AnswerOptions):
 
 
 class StreamOptions(Lenient):
-    """What a stream contains besides the text; usage at its end, or in every chunk."""
+    """What a stream contains besides text: usage, at its end or in every chunk."""
 
     AT: ClassVar = "stream_options."
 
@@ -110,7 +110,7 @@ class StreamOptions(Lenient):
 
 
 class SamplingBody(Lenient):
-    """What every request that writes may set, as OpenAI and vLLM spell it."""
+    """Parameters of every request for text, as OpenAI and vLLM spell them."""
 
     SPELLINGS: ClassVar[Mapping[str, str]] = SPELLINGS
     NOTHING: ClassVar[frozenset[str]] = NOTHING
@@ -132,7 +132,7 @@ class SamplingBody(Lenient):
 
 
 class GenerationBody(SamplingBody):
-    """What completions and chat completions share; the default `model` is the one that writes."""
+    """The common fields of completions and chats; `model` defaults to the language model."""
 
     # The name of the parameter that sets `response_format`.
     FORMAT: ClassVar[str] = "response_format"
@@ -244,7 +244,7 @@ class GenerationBody(SamplingBody):
 
     @property
     def least_tokens(self) -> int:
-        """The number of tokens before which nothing ends the answer."""
+        """The number of tokens before which the answer may not end."""
         return MAX_TOKENS if self.ignore_eos else self.min_tokens or 0
 
     def grammar(self) -> tuple[str, str]:

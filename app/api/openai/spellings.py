@@ -1,10 +1,9 @@
 """The one rule for parameters, and the one table of their spellings; docs/api.md explains it.
 
-A parameter that changes the text and is supported is applied, under any name that a common server
-has for it; one that asks for nothing is accepted; an unknown one is accepted and reported, in the
-header `X-Dragon-Ignored` and in `dragon.ignored`. Only one that would change the meaning and is not
-supported is refused, by the fields of the bodies. With `DRAGON_STRICT` unknown ones are refused,
-too.
+A supported parameter that changes the text is applied, under any name that a common server has for
+it. One without effect is accepted. An unknown one is accepted and reported, in the header
+`X-Dragon-Ignored` and in `dragon.ignored`; with `DRAGON_STRICT` it is refused. One that would
+change the meaning and is not supported is always refused, by the fields of the bodies.
 """
 
 from __future__ import annotations
@@ -71,11 +70,11 @@ NOTHING = frozenset(
         "dry_penalty_last_n", "dry_sequence_breakers", "dynatemp_exponent",
     }
 )  # fmt: skip
-"""Parameters that ask for nothing: they change no text, or tune something that is off."""
+"""Parameters without effect: they change no text, or tune something that is off."""
 
 
 class Lenient(Strict):
-    """A body, or a part of one, read by the rule; `AT` is its place in the body."""
+    """A body, or a part of one, read by the rule; `AT` is the part's place in the body."""
 
     model_config = ConfigDict(json_schema_extra={"additionalProperties": True})
 
@@ -87,7 +86,7 @@ class Lenient(Strict):
     def __get_pydantic_json_schema__(
         cls, core: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        """What is not required may be null."""
+        """Let every optional field be null."""
         schema = handler(core)
         body = handler.resolve_ref_schema(schema)
         for name, field in body["properties"].items():

@@ -55,7 +55,7 @@ async def client_gone(receive: Receive) -> None:
 class EventStream(Response):
     """Server-sent events; unlike a plain streaming response it stops its source at once.
 
-    `source` is what `frames` reads: frames that were never begun would not close it. While there is
+    `source` is read by `frames`, which would not close it if they never began. While there is
     nothing to send, comments keep the connection alive.
     """
 

@@ -1,4 +1,4 @@
-"""What an answer is held to: `response_format`, and grammars and expressions of `dragon`."""
+"""Structured output: `response_format`, schemas, grammars and regular expressions."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ class ResponseFormat(Lenient):
 def held_to(asked: Mapping[str, tuple[Callable[[Any], str], Any]]) -> tuple[str, str]:
     """The grammar of an answer, empty if there is none, and the parameter that sets it.
 
-    `asked` are the parameters that may set it, the first being the default: how each is made a
-    grammar, and its value. Raises `InvalidRequestError` if two set one, and for an invalid
+    `asked` maps the parameters that may set it to a function that makes the grammar, and the value;
+    the first is named if none does. Raises `InvalidRequestError` if two set one, and for an invalid
     notation.
     """
     given = []
@@ -123,5 +123,5 @@ async def checked(asked: Callable[[], tuple[str, str]], state: AppState, *, raw:
             raise InvalidRequestError(f"{param}: {error.message}", param=param) from error
         return text
 
-    # The first one, or a large one, takes a while.
+    # Compiling the first one, or a large one, takes a while.
     return await state.threads.run(compiled)

@@ -1,4 +1,4 @@
-"""The turns of a chat, with calls of tools and what these returned, and the tools themselves."""
+"""The turns of a chat, with tool calls and their results, and the tools themselves."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ToolBody(Lenient):
     function: FunctionBody
 
     def tool(self) -> Tool:
-        """In the form that the model is given."""
+        """The equivalent in the engine's form."""
         function = self.function
         parameters = {} if function.parameters is None else {"parameters": function.parameters}
         return Tool(function.name, function.description or "", **parameters)
@@ -102,7 +102,7 @@ class CallBody(Lenient):
     function: CalledFunction
 
     def call(self) -> ToolCall:
-        """In the form that the model is given."""
+        """The equivalent in the engine's form."""
         return ToolCall(self.function.name, self.function.arguments, self.id)
 
 

@@ -45,7 +45,7 @@ class FileCounts(BaseModel):
 
     @classmethod
     def of(cls, files: Sequence[StoreFile]) -> FileCounts:
-        """Those of these files."""
+        """The counts of these files."""
         states = [file.status for file in files]
         return cls(total=len(states), **{each: states.count(each) for each in set(states)})
 
@@ -193,7 +193,7 @@ class Store:
         return _id_of(self.name)
 
     def object(self) -> VectorStore:
-        """In the form that clients read."""
+        """The store as clients read it."""
         counts = FileCounts.of(self.files())
         created = [document.created_at for document in self.documents] or [self.began]
         return VectorStore(
@@ -395,7 +395,7 @@ async def _put(file_ids: Sequence[str], store: Store, param: str, state: AppStat
 
 
 async def limits(store_ids: Sequence[str], state: AppState) -> dict[str, tuple[str, ...]]:
-    """What a search in these stores is limited to; nothing if none is named.
+    """The limits of a search in these stores; none if no store is named.
 
     A collection's name works as well as its id. Raises `InvalidRequestError` for an unknown one.
     """
