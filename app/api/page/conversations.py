@@ -60,7 +60,7 @@ async def list_conversations(
     project: Annotated[str | None, Query(max_length=MAX_COLLECTION_CHARACTERS)] = None,
     archived: bool = False,
 ) -> dict[str, Any]:
-    """The pinned ones, then the latest first; or the archived ones.
+    """The pinned conversations, then the others, latest first; or the archived ones.
 
     For more, `before` and `after` are `updated_at` and `id` of the last one. A search covers all.
     """

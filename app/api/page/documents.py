@@ -41,7 +41,7 @@ _NO_PAGE = localizable("file.page", "This page cannot be shown.")
 # Surround the passage: private-use characters, which are removed from the text.
 BEGIN, END = "\ue002", "\ue003"
 _NO_MARKS = str.maketrans(dict.fromkeys((BEGIN, END), "\ufffd"))
-# What makes a line a heading, an item or a row: a mark before it would make it a paragraph.
+# The beginning of a heading, an item or a row: after a mark the line would be a paragraph.
 _MARKUP = re.compile(r"[ \t]*(?:(?:#{1,6}|[-*+>|]|\d+[.)])[ \t]+)*")
 _ROW_END = re.compile(r"[ \t]*\|?\s*\Z")
 _FAR = 2_000
@@ -70,8 +70,8 @@ async def view(
 ) -> dict[str, Any]:
     """A part of a document's text, by characters; of Markdown whole blocks, also as safe HTML.
 
-    In the HTML, `BEGIN` and `END` surround the text from `mark` to `until`. `page` is
-    that of `mark`, of so many `pages`, if they can be drawn.
+    In the HTML, `BEGIN` and `END` surround the text from `mark` to `until`. `page` is the page of
+    `mark`; `pages` is how many there are, null if they cannot be drawn.
     """
     found, text = await state.documents.text(document)
     pages = text.count(PAGE_BREAK) + 1 if found.kind == FileKind.PDF else None
@@ -130,12 +130,12 @@ async def quoted(some: Some, state: State) -> dict[str, int]:
 
 @router.post("/documents/delete", tags=_DOCUMENTS)
 async def delete_documents(deletion: Deletion, state: State) -> dict[str, Any]:
-    """Delete documents; if redacted, answers being written from one end."""
+    """Delete documents; with `redact`, also end answers that are being written from one."""
     deleted = []
     for document in deletion.documents:
         redactions = await _redactions(state, [document]) if deletion.redact else []
         for each in redactions:
-            # Before its passages are deleted, which say what was read.
+            # Before its passages are deleted: they say what was read.
             await state.conversations.redact(each)
         with suppress(NotFoundError, NotYoursError):
             await state.documents.delete(document)
@@ -178,7 +178,7 @@ def rendered(text: str, start: int = 0, end: int = 0) -> str:
 class NewFolder(Strict):
     """A folder on the device's machine; its collection has its name unless set otherwise.
 
-    Its documents belong to `key`, one with documents of its own, or else to the device.
+    Its documents belong to `key`, which must have documents of its own, or else to the device.
     """
 
     path: Annotated[str, Field(min_length=1, max_length=_LONGEST_PATH)]

@@ -117,7 +117,7 @@ class MarkdownStream:
         size, before = len(self._open), len(self._rendered.text)
         if size == before or (size > _SMALL and size < _GROWTH * before):
             return []
-        # A half-written definition must not stay: of several the first one holds.
+        # A half-written link definition must not stay: the first of several counts.
         return self._closed(deepcopy(self._env))
 
     def _closed(self, env: dict[str, Any]) -> list[Block]:

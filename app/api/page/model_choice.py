@@ -1,4 +1,4 @@
-"""`/api/models`: the models on this machine, trying and choosing one, and fetching others."""
+"""`/api/models`: the models on this machine; trying, choosing and downloading one."""
 
 from __future__ import annotations
 
@@ -110,21 +110,21 @@ async def _found(state: AppState) -> Listing:
 
 @router.get("/offers")
 async def list_offers(state: State) -> dict[str, Any]:
-    """All of them, each with how much of it is here; `fits`: this machine has the memory."""
+    """The models to download, each with its progress; `fits`: this machine has the memory."""
     found = await asyncio.to_thread(state.downloads.standings, state.settings.models_dir)
     return {"data": [_shown(standing) for standing in found]}
 
 
 @router.post("/get", status_code=202, responses=failures(404))
 async def get_model(body: Named, state: State) -> None:
-    """Fetch one, from where an earlier attempt ended; the list says how far it is."""
+    """Download a model, resuming an earlier attempt; `/offers` reports the progress."""
     offer = offer_named(body.name)
     await asyncio.to_thread(state.downloads.start, offer, state.settings.models_dir)
 
 
 @router.post("/get/cancel", status_code=204, responses=failures(404))
 async def cancel(body: Named, state: State) -> None:
-    """End that, and delete what has come of it."""
+    """Cancel a download, and delete what it has fetched."""
     offer = offer_named(body.name)
     await asyncio.to_thread(state.downloads.cancel, offer, state.settings.models_dir)
 

@@ -1,4 +1,4 @@
-"""What only the browser needs: the page, the sign-in, the status line."""
+"""Routes for the browser only: the page, the sign-in, the status line."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from dragon.localizable import with_localizable
 
 STATIC = packaged("static")
 _BLANK = re.compile(r"\{([a-z.]+)\}")
-_BY_A_PERSON = ("none", "same-origin")  # `Sec-Fetch-Site` of what a person, or our page, opens
+_BY_A_PERSON = ("none", "same-origin")  # `Sec-Fetch-Site` if a person, or our page, opens it
 _NO_STORE = {"Cache-Control": "no-store"}
 # A browser revalidates each time, or after an update old parts would meet new ones.
 _NEWEST = {"Cache-Control": "no-cache"}
@@ -39,7 +39,7 @@ router = APIRouter(include_in_schema=False)
 
 
 class PageFiles(StaticFiles):
-    """The page's files, none of which a browser uses without revalidating."""
+    """The page's files, which browsers revalidate before each use."""
 
     def file_response(self, *args: Any, **kwargs: Any) -> Response:
         response = super().file_response(*args, **kwargs)
@@ -75,9 +75,8 @@ async def sign_in_by_link(
 ) -> Response:
     """Exchange the code of a printed link, or the key itself, for a cookie.
 
-    A prefetching browser must not use the link up, and no other page may sign a browser in: it
-    would be as someone else. A key may be anybody's, so its link is accepted only if the browser
-    says that a person opened it.
+    A prefetch must not use the link up, and no other site may sign a browser in as somebody else. A
+    key may be anybody's, so its link is accepted only if the browser says that a person opened it.
     """
     if "prefetch" in request.headers.get("sec-purpose", ""):
         return Response(status_code=503, headers=_NO_STORE)

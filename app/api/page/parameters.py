@@ -1,4 +1,4 @@
-"""From the page's parameters to the request of a generation."""
+"""Turns the page's parameters into a request to the generation service."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Params(AnswerOptions):
 def request_of(state: AppState, prompt: Prompt, params: Params) -> GenerationRequest:
     """The request for one answer to a prompt."""
     mode = params.mode or state.settings.aggregation
-    # Algorithm 1 is not defined in between.
+    # Algorithm 1 is only defined for temperatures 0 and 1.
     usual = DEFAULT_TEMPERATURE if mode.takes_any_sampling else 0.0
     sampling = Sampling(
         temperature=usual if params.temperature is None else params.temperature,

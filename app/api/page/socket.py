@@ -1,7 +1,6 @@
 """`WS /ws/chat`: the browser asks, stops and reads several answers over one socket.
 
-First the frames, which a page may send or gets, then what serves them. The device writes answers
-whether or not a page reads them.
+The device writes an answer whether or not a page reads it.
 """
 
 from __future__ import annotations
@@ -99,7 +98,7 @@ INCOMING: TypeAdapter[Incoming] = TypeAdapter(Annotated[Incoming, Field(discrimi
 
 
 def failure(answer_id: str | None, problem: Problem) -> Frame:
-    """What went wrong with an answer, or with a frame of the page."""
+    """A failure of an answer, or of a frame that the page sent."""
     return {"type": "error", "id": answer_id, **problem.shown()}
 
 
@@ -201,7 +200,7 @@ class _Page:
             if isinstance(frame, dict) and isinstance(frame.get("id"), str):
                 answer_id = frame["id"][:64]
             await self._act(INCOMING.validate_python(frame))
-            # Let a new answer begin: cancelled before that, it could not report it.
+            # Let a new answer's task begin: one cancelled before that could not report it.
             await asyncio.sleep(0)
         except orjson.JSONDecodeError as error:
             await self._fail(
@@ -249,7 +248,7 @@ class _Page:
         try:
             await self._begin(frame, answer)
         except BaseException:
-            # Nobody writes it: left in the writing state, it could not be continued.
+            # Nobody writes it: in the writing state, it could not be continued.
             await store.save(answer.id, MessageState.STOPPED, answer.text, answer.record)
             raise
 
