@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 import orjson
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 from fastapi.responses import Response
 from pydantic import Field
 
@@ -44,17 +44,11 @@ class Change(Strict):
     private: bool | None = None
 
 
-def _place(
-    before: Annotated[int | None, Query(ge=0, lt=1 << 63)] = None,
-    after: Annotated[str, Query(max_length=64)] = "",
-) -> tuple[int | None, str]:
-    return before, after
-
-
 @router.get("/conversations", tags=_CONVERSATIONS)
 async def list_conversations(
     state: State,
-    place: Annotated[tuple[int | None, str], Depends(_place)],
+    before: Annotated[int | None, Query(ge=0, lt=1 << 63)] = None,
+    after: Annotated[str, Query(max_length=64)] = "",
     search: Annotated[str, Query(max_length=500)] = "",
     limit: Annotated[int, Query(ge=1, le=200)] = 100,
     project: Annotated[str | None, Query(max_length=MAX_COLLECTION_CHARACTERS)] = None,
@@ -65,8 +59,8 @@ async def list_conversations(
     For more, `before` and `after` are `updated_at` and `id` of the last one. A search covers all.
     """
     store = state.conversations
-    listed = await store.list(search, limit + 1, *place, project, archived=archived)
-    first = place[0] is None and not archived and not search.strip()
+    listed = await store.list(search, limit + 1, before, after, project, archived=archived)
+    first = before is None and not archived and not search.strip()
     shown = [*(await store.pinned(project) if first else ()), *listed[:limit]]
     return {
         "data": [summary(each.conversation) | {"found": each.found} for each in shown],
