@@ -126,23 +126,19 @@ class MessageRenderer:
         self._types: list[str] = []  # types of the stream's blocks; the last one is open
 
     def whole(self) -> bytes:
-        """A finished answer."""
         content = _blocks(read(self._choice.answer.text, self._reading)) or [TextReply()]
         end = self._end([block.type for block in content])
         reply = self._begun.model_copy(update={"content": content, **end})
         return reply.model_dump_json().encode()
 
     def begin(self) -> Iterator[bytes]:
-        """The first event of a stream."""
         yield named("message_start", message=self._begun)
 
     def take(self, _: int, event: Event) -> Iterator[bytes]:
-        """The stream's events for an event of the answer."""
         if isinstance(event, TextDelta):
             yield from self._say(_blocks(self._reader.push(event.text)))
 
     def end(self) -> Iterator[bytes]:
-        """The last events of a stream."""
         yield from self._say(_blocks(self._reader.finish()))
         if not self._types:
             yield from self._say([TextReply()])

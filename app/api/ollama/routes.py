@@ -129,7 +129,6 @@ class LineRenderer(ABC):
         """A reply with this content."""
 
     def whole(self) -> bytes:
-        """A finished answer."""
         answer = self.choice.answer
         scored = self._scored(answer.details) if self._body.logprobs else None
         said = read(answer.text, self._reading)
@@ -140,7 +139,6 @@ class LineRenderer(ABC):
         return iter(())
 
     def take(self, _: int, event: Event) -> Iterator[bytes]:
-        """The lines for an event."""
         match event:
             case TextDelta() | Detailed() if self._body.logprobs:
                 yield from self._scored_lines(self._pairing.take(event))

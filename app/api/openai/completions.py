@@ -90,7 +90,6 @@ class Renderer(ABC, Generic[B]):
         }
 
     def whole(self) -> bytes:
-        """The response of a call without `stream`."""
         own = self._body.dragon
         kept = best(self.choices, self._body.prompts, self._body.n or 1)
         reply = self.whole_type(
@@ -110,7 +109,6 @@ class Renderer(ABC, Generic[B]):
                 yield self._chunk(choice, opening, prompt=self._beside(choice))
 
     def take(self, index: int, event: Event) -> Iterator[bytes]:
-        """The chunks for an event of a choice."""
         choice, body = self.choices[index], self._body
         if body.scored and isinstance(event, TextDelta | Detailed):
             yield from self._scored(choice, self._pairings[index].take(event))

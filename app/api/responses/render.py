@@ -175,16 +175,13 @@ class ResponseRenderer:
         self._thoughts = ""
 
     def whole(self) -> bytes:
-        """A finished answer."""
         return self._finished(self._ended()).model_dump_json().encode()
 
     def begin(self) -> Iterator[bytes]:
-        """The first events."""
         for kind in ("created", "in_progress"):
             yield self._event(f"response.{kind}", response=self._view.object())
 
     def take(self, _: int, event: Event) -> Iterator[bytes]:
-        """The events for an event of the answer."""
         match event:
             case SourcesFound(sources=sources) if not self._searched:
                 self._view = replace(self._view, sources=_own(sources))
@@ -195,7 +192,6 @@ class ResponseRenderer:
                 yield from self._say(said.text)
 
     def end(self) -> Iterator[bytes]:
-        """The last events of an answer that was finished."""
         self._view = view = self._ended()
         yield from self._search()
         yield from self._think(self._reader.finish().reasoning)
@@ -207,7 +203,6 @@ class ResponseRenderer:
         yield self._event(f"response.{view.status}", response=self._finished(view))
 
     def failed(self, found: Problem) -> bytes:
-        """The last event of an answer that failed."""
         failed = replace(self._view, status="failed", problem=found.message)
         return self._event("response.failed", response=failed.object())
 
