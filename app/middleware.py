@@ -258,12 +258,13 @@ class AccessControl:
     def _is_ours(self, host: str) -> bool:
         try:
             name = urlsplit(f"//{host}").hostname or ""
+            if name in self._hosts:
+                return True
+            ipaddress.ip_address(name)
         except ValueError:
             return False
-        if name in self._hosts:
-            return True
         # Bound to every address, we cannot know our names; but an IP address cannot be rebound.
-        return self._any_address and _is_address(name)
+        return self._any_address
 
 
 _DRAIN_S = 10.0
@@ -361,11 +362,3 @@ def _not_permitted(credential: Credential) -> str:
         return "This concerns the whole device: it is for the device's own key."
     may = _MAY[credential.may]
     return f"The key {credential.name} is for {may} only; `dragon key add` makes one for more."
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
