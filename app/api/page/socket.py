@@ -27,9 +27,9 @@ from app.conversations.background_run import BackgroundRun
 from app.documents.uploads import MAX_COLLECTION_CHARACTERS
 from app.generation.events import Event, GenerationRequest, PeerChanged, SourcesFound
 from app.peer_link.status import PeerStatus
-from app.problems import Problem, reported
+from app.problems import reported
 from app.settings import Cloud
-from app.storage.tables import Conversation, MessageState, StoredMessage
+from app.storage.tables import MessageState, StoredMessage
 from dragon.errors import DragonError, InvalidRequestError, OverloadedError
 from dragon.localizable import localizable, with_localizable
 
@@ -95,11 +95,6 @@ class Stop(Strict):
 
 Incoming = Say | Again | Continue | Watch | Stop
 INCOMING: TypeAdapter[Incoming] = TypeAdapter(Annotated[Incoming, Field(discriminator="type")])
-
-
-def failure(answer_id: str | None, problem: Problem) -> Frame:
-    """A failure of an answer, or of a frame that the page sent."""
-    return {"type": "error", "id": answer_id, **problem.shown()}
 
 
 async def frames(run: BackgroundRun) -> AsyncGenerator[Frame, None]:
@@ -202,15 +197,16 @@ class _Page:
             await self._act(INCOMING.validate_python(frame))
             # Let a new answer's task begin: one cancelled before that could not report it.
             await asyncio.sleep(0)
+            return
         except orjson.JSONDecodeError as error:
-            await self._fail(
-                answer_id, InvalidRequestError(f"The frame is not valid JSON: {error}")
-            )
+            wrong = InvalidRequestError(f"The frame is not valid JSON: {error}")
+            found = reported(wrong, "a frame")
         except ValidationError as error:
-            wrong = "A frame must be a JSON object of a known type."
-            await self._send(failure(answer_id, validation_problem(error.errors()[0], wrong)))
+            unreadable = "A frame must be a JSON object of a known type."
+            found = validation_problem(error.errors()[0], unreadable)
         except DragonError as error:
-            await self._fail(answer_id, error)
+            found = reported(error, "an answer")
+        await self._send({"type": "error", "id": answer_id, **found.shown()})
 
     async def _act(self, frame: Incoming) -> None:
         match frame:
@@ -257,7 +253,15 @@ class _Page:
         store = self._state.conversations
         conversation = await store.get(answer.conversation_id)
         path = await store.path(answer.id)
-        await self._send(_began(frame.id, conversation, path[-2], answer))
+        await self._send(
+            {
+                "type": "began",
+                "id": frame.id,
+                "conversation": summary(conversation),
+                "question": view(path[-2]),
+                "answer": view(answer),
+            }
+        )
         kept = {"private": True, "cloud": None} if answer.private else {}
         params = frame.params.model_copy(update=kept)
 
@@ -308,9 +312,6 @@ class _Page:
                 last = now
             await asyncio.sleep(_STATUS_SECONDS)
 
-    async def _fail(self, answer_id: str | None, error: Exception) -> None:
-        await self._send(failure(answer_id, reported(error, "an answer")))
-
     async def _send(self, frame: Frame) -> None:
         """Send, or do nothing if the page has left: `run` notices and ends everything."""
         if self._socket.application_state is WebSocketState.CONNECTED:
@@ -320,15 +321,3 @@ class _Page:
 
 def _standing(peer: PeerStatus) -> tuple[str, str, bool]:
     return peer.state, peer.detail, peer.rtt_ms is None
-
-
-def _began(
-    request_id: str, conversation: Conversation, question: StoredMessage, answer: StoredMessage
-) -> dict[str, Any]:
-    return {
-        "type": "began",
-        "id": request_id,
-        "conversation": summary(conversation),
-        "question": view(question),
-        "answer": view(answer),
-    }
