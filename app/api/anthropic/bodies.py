@@ -20,6 +20,7 @@ from app.api.openai.field_types import (
     invalid,
     neutral,
     text_of_parts,
+    wrong,
 )
 from app.api.openai.schemas import ChatBody, DragonOptions
 from app.api.openai.spellings import NOTHING, Lenient
@@ -37,7 +38,6 @@ from app.api.openai.turns import (
     ToolBody,
     ToolChoice,
 )
-from dragon.errors import InvalidRequestError
 
 
 class _Block(Lenient):
@@ -281,8 +281,7 @@ class MessagesBody(Lenient):
         told = (turn for message in self.messages for turn in message.turns())
         turns = [*system, *islice(told, MAX_TURNS + 1)]
         if not 0 < len(turns) <= MAX_TURNS:
-            message = f"messages: 1 to {MAX_TURNS} turns, including tool results"
-            raise InvalidRequestError(message, param="messages")
+            raise wrong("messages", f"1 to {MAX_TURNS} turns, including tool results")
         choice, output = self.tool_choice, self.output_config or OutputConfig()
         asked = {
             "model": self.model,

@@ -17,6 +17,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from dragon.errors import InvalidRequestError
 from dragon.inference.distribution import MAX_TOP
 from dragon.sampling.params import (
     MAX_BIAS,
@@ -33,6 +34,11 @@ def invalid(message: str, code: str = "invalid_value") -> PydanticCustomError:
     """The error for an invalid field value."""
     # Passed as a value: pydantic would read braces in the message as a template.
     return PydanticCustomError(code, "{message}", {"message": message})
+
+
+def wrong(param: str, message: str) -> InvalidRequestError:
+    """The error for a wrong parameter, with its name before the message."""
+    return InvalidRequestError(f"{param}: {message}", param=param)
 
 
 class _Neutral:

@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
+from app.api.openai.field_types import wrong
 from app.api.openai.schemas import (
     MAX_CHOICES,
     AnswerOptions,
@@ -71,15 +72,9 @@ def rendering_of(
     speaks = last.role == "assistant" and not last.tool_calls
     continued = body.continue_final_message
     if continued and body.add_generation_prompt:
-        raise InvalidRequestError(
-            "continue_final_message: contradicts add_generation_prompt; send one of them",
-            param="continue_final_message",
-        )
+        raise wrong("continue_final_message", "contradicts add_generation_prompt; send one of them")
     if continued and not speaks:
-        raise InvalidRequestError(
-            "continue_final_message: the last message is not the assistant's",
-            param="continue_final_message",
-        )
+        raise wrong("continue_final_message", "the last message is not the assistant's")
     if continued is None:
         continued = speaks and not body.add_generation_prompt
     begun = body.add_generation_prompt is not False
@@ -122,10 +117,10 @@ def require_tools(messages: Sequence[Message], tokenizer: Tokenizer) -> None:
 
 
 def _without(param: str) -> InvalidRequestError:
-    return InvalidRequestError(
-        f"{param}: this model's chat template has no tools, or calls them in a form that is "
-        'not known here; use another model, or send tool_choice "none" and no calls',
-        param=param,
+    return wrong(
+        param,
+        "this model's chat template has no tools, or calls them in a form that is not known here; "
+        'use another model, or send tool_choice "none" and no calls',
     )
 
 
@@ -138,7 +133,7 @@ def offered(
     messages have calls, and for a choice that is not among the tools.
     """
     if not body.tools and body.tool_choice not in (None, "none", "auto"):
-        raise InvalidRequestError("tool_choice: there are no tools", param="tool_choice")
+        raise wrong("tool_choice", "there are no tools")
     form = tokenizer.call_form
     if _may_call(body) and form is None:
         raise _without("tools")
@@ -148,9 +143,7 @@ def offered(
     tools = [each.tool() for each in body.tools]
     choice = body.tool_choice
     if isinstance(choice, NamedTool) and choice.function.name not in {t.name for t in tools}:
-        raise InvalidRequestError(
-            f"tool_choice: there is no tool {choice.function.name!r}", param="tool_choice"
-        )
+        raise wrong("tool_choice", f"there is no tool {choice.function.name!r}")
     return tools, form
 
 
@@ -160,9 +153,7 @@ def _held(body: ChatBody, tools: Sequence[Tool], form: CallFormat | None) -> tup
     if form is None:
         return text, param
     if text:
-        raise InvalidRequestError(
-            f'{param}: contradicts tools; send tool_choice "none" with it', param=param
-        )
+        raise wrong(param, 'contradicts tools; send tool_choice "none" with it')
     choice = body.tool_choice
     if isinstance(choice, NamedTool):
         tools = [tool for tool in tools if tool.name == choice.function.name]
@@ -195,9 +186,8 @@ def requests_of(
     """
     options = body.dragon or DragonOptions()
     if body.written * len(prompts) > MAX_CHOICES:
-        raise InvalidRequestError(
-            f"n: {body.written} choices for {len(prompts)} prompts exceed {MAX_CHOICES} answers",
-            param="n",
+        raise wrong(
+            "n", f"{body.written} choices for {len(prompts)} prompts exceed {MAX_CHOICES} answers"
         )
     mode = options.aggregation or state.settings.aggregation
     if options.epsilon is not None:
@@ -219,9 +209,7 @@ def requests_of(
             wait=options.wait,
         )
         if request.wait and request.private:
-            raise InvalidRequestError(
-                "dragon.wait: the cloud is never asked; leave it out", param="dragon.wait"
-            )
+            raise wrong("dragon.wait", "the cloud is never asked; leave it out")
         if (tokens := body.truncate_prompt_tokens) is not None:
             request = request.cut(_room(request, tokens, state))
         # A prompt is scored once, with its first choice.
@@ -243,23 +231,14 @@ def sampling_of(body: GenerationBody, state: AppState, mode: Mode, grammar: str)
     bias = tuple((int(token), value) for token, value in (body.logit_bias or {}).items())
     vocabulary = state.generation.tokenizer.vocab_size
     if any(token >= vocabulary for token, _ in bias):
-        raise InvalidRequestError(
-            f"logit_bias: token ids must be below {vocabulary}", param="logit_bias"
-        )
+        raise wrong("logit_bias", f"token ids must be below {vocabulary}")
     param = "ignore_eos" if body.ignore_eos else "min_tokens"
     if body.least_tokens and state.generation.quotes_alone and not body.RAW:
-        raise InvalidRequestError(
-            f"{param}: this model quotes whole sentences and ends with them; leave it out",
-            param=param,
-        )
+        raise wrong(param, "this model quotes whole sentences and ends with them; leave it out")
     if body.least_tokens and grammar:
-        raise InvalidRequestError(
-            f"{param}: the format determines where an answer ends", param=param
-        )
+        raise wrong(param, "the format determines where an answer ends")
     if body.limit is not None and (body.min_tokens or 0) > body.limit:
-        raise InvalidRequestError(
-            f"min_tokens: {body.min_tokens} exceeds the limit of {body.limit}", param="min_tokens"
-        )
+        raise wrong("min_tokens", f"{body.min_tokens} exceeds the limit of {body.limit}")
     bounded = body.dragon is not None and body.dragon.epsilon is not None
     given = {
         "temperature": body.temperature,
@@ -304,10 +283,10 @@ def _room(request: GenerationRequest, tokens: int, state: AppState) -> int:
     before = len(state.generation.tokenizer.bare_row(raw=request.raw, begins=request.begins))
     room = state.generation.room(request) if tokens < 0 else tokens - before
     if room < 1:
-        raise InvalidRequestError(
-            f"truncate_prompt_tokens: {before} tokens stand before every prompt, and the answer "
-            "behind it: ask for more of the one or less of the other",
-            param="truncate_prompt_tokens",
+        raise wrong(
+            "truncate_prompt_tokens",
+            f"{before} tokens stand before every prompt, and the answer behind it: ask for more of "
+            "the one or less of the other",
         )
     return room
 
@@ -323,7 +302,7 @@ def _check_bounded(body: GenerationBody, options: DragonOptions, mode: Mode) -> 
         (body.details is not None, "logprobs", whole),
     ):
         if refused:
-            raise InvalidRequestError(f"{param}: with dragon.epsilon, {why}", param=param)
+            raise wrong(param, f"with dragon.epsilon, {why}")
 
 
 def seed_or_new(seed: int | None) -> int:

@@ -16,8 +16,7 @@ from typing import Any, ClassVar
 from pydantic import ConfigDict, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema
 
-from app.api.openai.field_types import Strict
-from dragon.errors import InvalidRequestError
+from app.api.openai.field_types import Strict, wrong
 
 HEADER = "X-Dragon-Ignored"
 _LONGEST = 1000  # the most characters of the header
@@ -112,8 +111,7 @@ class Lenient(Strict):
                 ignored.append(f"{cls.AT}{name}")
                 continue
             if known in read and read[known] != value:
-                message = f"{cls.AT}{name}: contradicts {known}; send one of them"
-                raise InvalidRequestError(message, param=f"{cls.AT}{name}")
+                raise wrong(f"{cls.AT}{name}", f"contradicts {known}; send one of them")
             read[known] = value
         return read
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from app.api.openai.field_types import JsonObject, invalid
+from app.api.openai.field_types import JsonObject, invalid, wrong
 from app.api.openai.spellings import Lenient
 from app.container import AppState
 from dragon.errors import InvalidRequestError
@@ -70,12 +70,12 @@ def held_to(asked: Mapping[str, tuple[Callable[[Any], str], Any]]) -> tuple[str,
         try:
             text = "" if value is None else grammar_of(value)
         except InvalidRequestError as error:
-            raise InvalidRequestError(f"{param}: {error.message}", param=param) from error
+            raise wrong(param, error.message) from error
         if text:
             given.append((text, param))
     if len(given) > 1:
         (_, one), (_, other) = given[:2]
-        raise InvalidRequestError(f"{other}: contradicts {one}", param=other)
+        raise wrong(other, f"contradicts {one}")
     return given[0] if given else ("", next(iter(asked)))
 
 
@@ -111,16 +111,16 @@ async def checked(asked: Callable[[], tuple[str, str]], state: AppState, *, raw:
     def compiled() -> str:
         text, param = asked()
         if text and quotes:
-            raise InvalidRequestError(
-                f"{param}: this model answers with sentences of your documents, word for word, and "
-                "cannot keep to a format; use a model that writes, or leave it out",
-                param=param,
+            raise wrong(
+                param,
+                "this model answers with sentences of your documents, word for word, and cannot "
+                "keep to a format; use a model that writes, or leave it out",
             )
         try:
             if text:
                 tokenizer.mask(text)
         except InvalidRequestError as error:
-            raise InvalidRequestError(f"{param}: {error.message}", param=param) from error
+            raise wrong(param, error.message) from error
         return text
 
     # Compiling the first one, or a large one, takes a while.

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from fastapi import APIRouter
 from pydantic import BaseModel
 
+from app.api.openai.field_types import wrong
 from app.api.openai.models import UnknownModelError
 from app.api.openai.openapi import failures
 from app.api.openai.parameters import rendering_of, require_tools
@@ -45,7 +46,7 @@ async def tokenize(body: TokenizeBody, state: State) -> Tokenized:
         raise InvalidRequestError("Send either prompt or messages.", param="prompt")
     if body.messages is not None:
         if tokenizer is not state.generation.tokenizer:
-            raise InvalidRequestError("messages: this model does not chat", param="messages")
+            raise wrong("messages", "this model does not chat")
         messages = as_messages(body.messages)
         require_tools(messages, tokenizer)
         rendering = rendering_of(body, [each.tool() for each in body.tools], tokenizer)
@@ -75,9 +76,7 @@ async def chat_ids(
     Raises `InvalidRequestError` for one that would take long to tokenize.
     """
     if sum(len(message.content) for message in messages) > MAX_TEXT:
-        raise InvalidRequestError(
-            f"messages: at most {MAX_TEXT} characters in total", param="messages"
-        )
+        raise wrong("messages", f"at most {MAX_TEXT} characters in total")
     chat = await asyncio.to_thread(tokenizer.chat, messages, rendering)
     return [*tokenizer.bare_row(begins=chat.begins), *chat.tokens]
 

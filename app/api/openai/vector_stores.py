@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from fastapi import APIRouter
 from pydantic import BaseModel, BeforeValidator, Field
 
-from app.api.openai.field_types import Names, Str, Strict, neutral
+from app.api.openai.field_types import Names, Str, Strict, neutral, wrong
 from app.api.openai.openapi import failures
 from app.api.openai.paging import Deleted, Page, Paged
 from app.api.openai.spellings import Lenient
@@ -236,9 +236,8 @@ async def create_store(body: StoreBody, state: State) -> VectorStore:
     """Create a collection, and put files into it."""
     name = f"store {secrets.token_hex(4)}" if body.name is None else body.name.strip()
     if any(store.name == name for store in await _stores(state)):
-        raise InvalidRequestError(
-            f"name: a vector store of this name exists, {_id_of(name)}; use it, or another name",
-            param="name",
+        raise wrong(
+            "name", f"a vector store of this name exists, {_id_of(name)}; use it, or another name"
         )
     await _require_free(body.file_ids, name, "file_ids", state)
     name = await state.conversations.projects.put(name, "")
@@ -442,16 +441,16 @@ async def _require_free(file_ids: Sequence[str], name: str, param: str, state: A
         try:
             document = await state.documents.own(file_id)
         except NotFoundError as error:
-            raise InvalidRequestError(f"{param}: {error.message}", param=param) from error
+            raise wrong(param, error.message) from error
         if document.purpose not in SEARCHED:
-            raise InvalidRequestError(
-                f"{param}: a file for the purpose '{document.purpose}' is not searched; upload it "
-                "for 'assistants'",
-                param=param,
+            raise wrong(
+                param,
+                f"a file for the purpose '{document.purpose}' is not searched; upload it for "
+                "'assistants'",
             )
         if document.collection not in ("", name):
-            raise InvalidRequestError(
-                f"{param}: a file can be in one vector store only, and '{file_id}' is in "
+            raise wrong(
+                param,
+                f"a file can be in one vector store only, and '{file_id}' is in "
                 f"{_id_of(document.collection)}; remove it there first",
-                param=param,
             )

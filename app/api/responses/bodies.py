@@ -16,6 +16,7 @@ from app.api.openai.field_types import (
     TopP,
     invalid,
     neutral,
+    wrong,
 )
 from app.api.openai.schemas import ChatBody, DragonOptions, StreamOptions
 from app.api.openai.spellings import NOTHING, Lenient
@@ -33,7 +34,6 @@ from app.api.openai.turns import (
     ToolBody,
     ToolChoice,
 )
-from dragon.errors import InvalidRequestError
 
 # Items that a client sends back have ids and states.
 _SENT_BACK = ConfigDict(extra="ignore")
@@ -273,10 +273,7 @@ class ResponseBody(Lenient):
         )
         turns = [*system, *history, *self.turns]
         if not 0 < len(turns) <= MAX_TURNS:
-            raise InvalidRequestError(
-                f"input: 1 to {MAX_TURNS} turns, including those of earlier responses",
-                param="input",
-            )
+            raise wrong("input", f"1 to {MAX_TURNS} turns, including those of earlier responses")
         fields = {
             "model": self.model,
             "messages": turns,
