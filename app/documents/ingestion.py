@@ -218,7 +218,9 @@ class Ingestion:
         async with self.index.settled.writer:
             await session.commit()
             self.index.hide(gone)
-        return await self.erase(gone)
+        for document_id in gone:
+            await self.cancel(document_id)
+        return await self.erasure.rest(gone)
 
     async def _publish(self, document_id: str) -> Document:
         """All of it can be found: hide what this one replaces, in one step; the document."""
@@ -245,7 +247,7 @@ class Ingestion:
         channel.publish(ended(ready))
 
     async def rows_replaced(self, session: AsyncSession, document_id: str) -> dict[str, list[int]]:
-        """Delete the rows of what a processed document replaces: uploads before it, for `erase`."""
+        """Delete the rows of the earlier uploads that a processed document replaces."""
         document = await session.get(Document, document_id, populate_existing=True)
         if document is None or not document.replaces or document.status != Status.PROCESSED:
             return {}
@@ -258,12 +260,6 @@ class Ingestion:
             upload_order < await _rank(session, document_id),
         )
         return await self.erasure.rows(session, (await session.scalars(others)).all())
-
-    async def erase(self, chunks: dict[str, list[int]]) -> None:
-        """Remove the files and derived data of documents whose rows are deleted."""
-        for document_id in chunks:
-            await self.cancel(document_id)
-        await self.erasure.rest(chunks)
 
 
 async def _rank(session: AsyncSession, document_id: str) -> int:
