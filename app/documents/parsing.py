@@ -9,7 +9,6 @@ import secrets
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Self, TypeVar
@@ -221,17 +220,7 @@ class Parsing:
     async def _done(
         self, kind: type[Last], job: tuple[str | int, ...], take: Take | None = None
     ) -> Last:
-        """Have a worker do a job, which ends with a line of this kind."""
-        async with self._worker() as worker:
-            try:
-                return await _followed(worker, worker.lines(*job), kind, take)
-            finally:
-                if not worker.usable:  # nothing may write to it any more
-                    worker.dismiss()
-                    await worker.ended()
-
-    @asynccontextmanager
-    async def _worker(self) -> AsyncIterator[_Worker]:
+        """Have a worker, idle or new, do a job that ends with a line of this kind."""
         while self._idle:
             worker = self._taken()
             if worker.usable:
@@ -239,11 +228,14 @@ class Parsing:
         else:
             worker = await _Worker.start()
         try:
-            yield worker
+            return await _followed(worker, worker.lines(*job), kind, take)
         finally:
             if worker.usable:
                 timer = asyncio.get_running_loop().call_later(_IDLE_S, self._dismiss, worker)
                 self._idle.append((worker, timer))
+            else:  # it must not write to the file any more
+                worker.dismiss()
+                await worker.ended()
 
     def _taken(self) -> _Worker:
         worker, timer = self._idle.pop()
