@@ -12,7 +12,6 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
-import resource
 import site
 import struct
 import sys
@@ -63,16 +62,6 @@ def confine(program: Path | None = None, reads: Iterable[Path] = ()) -> None:
         _restrict_files(_runnable(program) if program else set(), set(reads))
     if "calls" in has:
         _restrict_calls(programs=program is not None)
-
-
-def limit(cpu_seconds: int, memory_bytes: int) -> None:
-    """Limit what this process may take; of its memory nothing is written to the disk."""
-    for kind, value in (
-        (resource.RLIMIT_CPU, cpu_seconds),
-        (resource.RLIMIT_AS, memory_bytes),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        resource.setrlimit(kind, (value, value))
 
 
 def _offers(*call: Any) -> bool:

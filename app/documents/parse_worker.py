@@ -111,11 +111,15 @@ def _answers(
     cpu_seconds: int, memory_bytes: int, path: str, kind: str, *given: Any
 ) -> Iterator[dict[str, Any]]:
     """Do a job under limits of CPU time, memory and output; the lines of the answer."""
-    from app.documents.cell import limit
     from app.documents.readers.common import NESTED, TOO_MUCH, UnreadableError
 
-    limit(cpu_seconds, memory_bytes)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (OUTPUT_BYTES, OUTPUT_BYTES))
+    for limited, most in (
+        (resource.RLIMIT_CPU, cpu_seconds),
+        (resource.RLIMIT_AS, memory_bytes),
+        (resource.RLIMIT_CORE, 0),  # none of its memory is written to the disk
+        (resource.RLIMIT_FSIZE, OUTPUT_BYTES),
+    ):
+        resource.setrlimit(limited, (most, most))
     try:
         yield from (_read if kind == "read" else _draw)(Path(path).read_bytes(), *given)
     except UnreadableError as error:
