@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
+from itertools import islice
 from statistics import mode
 from typing import Any
 
@@ -50,10 +51,7 @@ def csv_rows(text: str, *, named: bool) -> list[list[str]] | None:
 def _read(text: str, delimiter: str, limit: int | None = None) -> Iterator[list[str]]:
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     try:
-        for number, row in enumerate(filter(any, reader)):
-            if number == limit:
-                return
-            yield row
+        yield from islice(filter(any, reader), limit)
     except csv.Error:
         raise UnreadableError(damaged("CSV")) from None
 
