@@ -20,7 +20,7 @@ import sqlite3
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -138,7 +138,8 @@ def _write(data_dir: Path, out: Path, lost: set[str]) -> Contents:
         snapshot = Path(directory) / DATABASE
         documents = _snapshot(data_dir / DATABASE, snapshot)
         files = _files(data_dir, documents)
-        gone = {name for name in _originals(documents) if not files[name].exists()}
+        originals = {f"files/{document}/original" for document in documents}
+        gone = {name for name in originals if not files[name].exists()}
         if gone - lost:
             lost |= gone
             raise _GoneError
@@ -148,7 +149,7 @@ def _write(data_dir: Path, out: Path, lost: set[str]) -> Contents:
                 try:
                     archive.write(path, name)
                 except FileNotFoundError:
-                    if name in _originals(documents) - lost:
+                    if name in originals - lost:
                         raise _GoneError from None
             contents = Contents(
                 VERSION,
@@ -162,10 +163,6 @@ def _write(data_dir: Path, out: Path, lost: set[str]) -> Contents:
             os.fsync(file.fileno())
         whole.replace(out)
     return contents
-
-
-def _originals(documents: Iterable[str]) -> set[str]:
-    return {f"files/{document}/original" for document in documents}
 
 
 def _snapshot(database: Path, copy: Path) -> list[str]:
@@ -300,7 +297,8 @@ def _take_rows(directory: Path) -> None:
     source = directory / "unpacked.db"
     (directory / DATABASE).replace(source)
     try:
-        with closing(_read_only(source)) as foreign:
+        with closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)) as foreign:
+            foreign.execute("PRAGMA trusted_schema = OFF")  # nothing in its schema runs
             (state,) = foreign.execute("PRAGMA quick_check(1)").fetchone()
             if state != "ok":
                 raise _foreign(f"the database is damaged: {state}")
@@ -314,13 +312,6 @@ def _take_rows(directory: Path) -> None:
         raise _foreign(f"the database is damaged: {error}") from error
     finally:
         source.unlink()
-
-
-def _read_only(source: Path) -> sqlite3.Connection:
-    """Open it read-only, without running anything in its schema."""
-    connection = sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)
-    connection.execute("PRAGMA trusted_schema = OFF")
-    return connection
 
 
 def _version(foreign: sqlite3.Connection) -> str:
