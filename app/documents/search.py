@@ -32,9 +32,9 @@ from app.documents.hits import (
     whole_end,
 )
 from app.documents.index import DocumentIndex, RunJob
-from app.documents.sections import Sections, title_asked
+from app.documents.sections import section, title_asked
 from app.documents.spelling import FTS, respelled
-from app.documents.summaries import Summaries, subject
+from app.documents.summaries import subject, summary
 from app.documents.tables.answer import answer
 from app.documents.tables.question import Operation, operation_of
 from app.documents.tables.records import Shelf
@@ -85,8 +85,6 @@ class Finder:
     sessions: async_sessionmaker[AsyncSession]
     index: DocumentIndex
     tables: Shelf
-    summaries: Summaries
-    sections: Sections
     embedder: TextEmbedder
     judge: TextJudge
     run_urgent: RunJob
@@ -207,12 +205,14 @@ class Finder:
         self, query: str, best: Sequence[DocumentHit], scope: Scope
     ) -> list[DocumentHit] | None:
         """A summary, a section or what a table answers, as it was asked or standing alone."""
+        sessions, files = self.sessions, self.tables.files
         asked = [scope.follows.asked] if scope.follows is not None else []
         for each in dict.fromkeys((*asked, query)):
             if (wanted := subject(each)) is not None:
-                return await to_the_end(self.summaries.of(each, wanted, best, scope))
+                made = summary(sessions, self.index, files, each, wanted, best, scope)
+                return await to_the_end(made)
             title = title_asked(each)
-            if title and (under := await to_the_end(self.sections.of(title, scope))):
+            if title and (under := await to_the_end(section(sessions, files, title, scope))):
                 return under
             if (known := await asyncio.to_thread(self._from_tables, each, best)) is not None:
                 return [known]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 
@@ -36,42 +36,40 @@ def title_asked(question: str) -> str:
     return _MARKS.sub("", found["title"]) if found else ""
 
 
-@dataclass(frozen=True)
-class Sections:
-    """Looks for them in processed documents, whose texts are under `files`."""
+async def section(
+    sessions: async_sessionmaker[AsyncSession], files: Path, title: str, scope: Scope
+) -> list[DocumentHit]:
+    """One hit: the text under this title in the newest processed document that has it, if any.
 
-    sessions: async_sessionmaker[AsyncSession]
-    files: Path
-
-    async def of(self, title: str, scope: Scope) -> list[DocumentHit]:
-        """One hit: what stands there in the newest document that has the title, if any."""
-        columns = (Chunk.context, Chunk.text)
-        sentences = (
-            select(Chunk)
-            .join(Document, Document.id == Chunk.document_id)
-            .where(Document.status == Status.PROCESSED)
-            .where(or_(*(each.contains(title, autoescape=True) for each in columns)))
-            .order_by(upload_order.desc(), Chunk.id)
-            .limit(_SENTENCES)
-        )
-        async with self.sessions() as session:
-            found = list(await session.scalars(scope.within(sentences)))
-            theirs = select(Document).where(Document.id.in_({each.document_id for each in found}))
-            documents = {each.id: each for each in await session.scalars(theirs)}
-        named = ((each, documents[each.document_id]) for each in found)
-        hits = [hit_of(each, document.filename, document.kind, None) for each, document in named]
-        for at, hit in enumerate(hits):
-            if hit.tabular:
-                continue
-            if _heading(hit) == title:
-                under = _fitting(hits[at:])
-                said = " ".join(each.text for each in under)
-                return [_whole(hit, said, under[-1].end)]
-            if _MARKS.sub("", _LABEL_END.split(hit.text, maxsplit=1)[0]) == title:
-                text = await asyncio.to_thread(text_of, self.files, hit.document)
-                line = text[hit.start :].partition("\n")[0][:_CHARACTERS]
-                return [_whole(hit, line, hit.start + len(line))] if line else []
-        return []
+    The texts of documents are under `files`.
+    """
+    columns = (Chunk.context, Chunk.text)
+    sentences = (
+        select(Chunk)
+        .join(Document, Document.id == Chunk.document_id)
+        .where(Document.status == Status.PROCESSED)
+        .where(or_(*(each.contains(title, autoescape=True) for each in columns)))
+        .order_by(upload_order.desc(), Chunk.id)
+        .limit(_SENTENCES)
+    )
+    async with sessions() as session:
+        found = list(await session.scalars(scope.within(sentences)))
+        theirs = select(Document).where(Document.id.in_({each.document_id for each in found}))
+        documents = {each.id: each for each in await session.scalars(theirs)}
+    named = ((each, documents[each.document_id]) for each in found)
+    hits = [hit_of(each, document.filename, document.kind, None) for each, document in named]
+    for at, hit in enumerate(hits):
+        if hit.tabular:
+            continue
+        if _heading(hit) == title:
+            under = _fitting(hits[at:])
+            said = " ".join(each.text for each in under)
+            return [_whole(hit, said, under[-1].end)]
+        if _MARKS.sub("", _LABEL_END.split(hit.text, maxsplit=1)[0]) == title:
+            text = await asyncio.to_thread(text_of, files, hit.document)
+            line = text[hit.start :].partition("\n")[0][:_CHARACTERS]
+            return [_whole(hit, line, hit.start + len(line))] if line else []
+    return []
 
 
 def _heading(hit: DocumentHit) -> str:

@@ -23,8 +23,6 @@ from app.documents.parsing import Drawn
 from app.documents.progress import Progress, final
 from app.documents.redaction import Redaction
 from app.documents.search import Finder
-from app.documents.sections import Sections
-from app.documents.summaries import Summaries
 from app.documents.tables.records import Shelf
 from app.documents.uploads import Incoming
 from app.owners import everyone
@@ -78,11 +76,7 @@ class DocumentStore:
             self._files, self._index, kv, tables, self.purge, sessions, self._changing
         )
         self.settled = self._erasure.settled
-        summaries = Summaries(sessions, self._index, self._files)
-        sections = Sections(sessions, self._files)
-        finder = Finder(
-            sessions, self._index, tables, summaries, sections, embedder, judge, run_urgent
-        )
+        finder = Finder(sessions, self._index, tables, embedder, judge, run_urgent)
         self.search, self.said = finder.search, finder.said
         self.passages_about, self.closest = finder.passages, finder.closest
         embedding = Embedding(sessions, embedder, self._index, run_idle)

@@ -11,7 +11,7 @@ import re
 from bisect import bisect
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -117,36 +117,36 @@ def _sections(text: str, places: Sequence[Chunk]) -> list[Sequence[Chunk]]:
     return [places[at : at + size] for at in range(0, len(places), size)] if places else []
 
 
-@dataclass(frozen=True)
-class Summaries:
-    """Sums up processed documents, whose texts are under `files`."""
+async def summary(
+    sessions: async_sessionmaker[AsyncSession],
+    index: DocumentIndex,
+    files: Path,
+    query: str,
+    subject: frozenset[str],
+    best: Sequence[DocumentHit],
+    scope: Scope,
+) -> list[DocumentHit]:
+    """One hit: the summary of the processed document meant, if any; `best` are near passages.
 
-    sessions: async_sessionmaker[AsyncSession]
-    index: DocumentIndex
-    files: Path
-
-    async def of(
-        self, query: str, subject: frozenset[str], best: Sequence[DocumentHit], scope: Scope
-    ) -> list[DocumentHit]:
-        """One hit: the summary of the document meant, if any; `best` are the nearest passages."""
-        async with self.sessions() as session:
-            processed = select(Document).where(Document.status == Status.PROCESSED)
-            newest = processed.order_by(upload_order.desc()).limit(_NAMES)
-            documents = list(await session.scalars(scope.within(newest)))
-            meant = _meant(query, subject, documents, best, scope.follows)
-            if meant is None:
-                return []
-            chunks = select(Chunk).where(Chunk.document_id == meant.id).order_by(Chunk.id)
-            sentences = list(await session.scalars(chunks.limit(_SENTENCES)))
-        vectors = self.index.vectors([each.id for each in sentences])
-        text = await asyncio.to_thread(text_of, self.files, meant.id)
-        chosen = await asyncio.to_thread(central, text, sentences, vectors) if text else []
-        if not chosen:
+    The texts of documents are under `files`.
+    """
+    async with sessions() as session:
+        processed = select(Document).where(Document.status == Status.PROCESSED)
+        newest = processed.order_by(upload_order.desc()).limit(_NAMES)
+        documents = list(await session.scalars(scope.within(newest)))
+        meant = _meant(query, subject, documents, best, scope.follows)
+        if meant is None:
             return []
-        hit = hit_of(chosen[0], meant.filename, meant.kind, vectors[chosen[0].id])
-        summary = " ".join(text[each.start : each.end] for each in chosen)
-        whole = replace(hit, text=summary, end=chosen[-1].end, relevance=HIGHEST)
-        return [replace(whole, score=1.0 + WORDS)]
+        chunks = select(Chunk).where(Chunk.document_id == meant.id).order_by(Chunk.id)
+        sentences = list(await session.scalars(chunks.limit(_SENTENCES)))
+    vectors = index.vectors([each.id for each in sentences])
+    text = await asyncio.to_thread(text_of, files, meant.id)
+    chosen = await asyncio.to_thread(central, text, sentences, vectors) if text else []
+    if not chosen:
+        return []
+    hit = hit_of(chosen[0], meant.filename, meant.kind, vectors[chosen[0].id])
+    said = " ".join(text[each.start : each.end] for each in chosen)
+    return [replace(hit, text=said, end=chosen[-1].end, score=1.0 + WORDS, relevance=HIGHEST)]
 
 
 def _meant(
