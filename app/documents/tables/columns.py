@@ -74,12 +74,12 @@ class Column:
     either: bool = False
     marked: bool = True
 
-    def shown(self, value: Decimal, decimals: int | None = None) -> str:
-        """A number as the column has it written; with so many decimals, if any."""
-        places = Decimal(1).scaleb(-(self.decimals if decimals is None else decimals))
+    def shown(self, value: Decimal, decimals: int) -> str:
+        """A number as the column writes its own, with so many decimals at most."""
+        places = Decimal(1).scaleb(-decimals)
         # A mark of thousands where the column has none could be taken for one of decimals.
         text = f"{value.quantize(places):{',' if self.marked else ''}f}"
-        if "." in text and decimals is not None and not self.either:
+        if "." in text and not self.either:
             text = text.rstrip("0").rstrip(".")
         if self.point == ",":
             text = text.translate({ord(","): ".", ord("."): ","})
