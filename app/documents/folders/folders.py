@@ -88,10 +88,8 @@ class Folders:
     _watchers: dict[str, Watcher] = field(default_factory=dict)
     _leaving: set[str] = field(default_factory=set)  # whose documents are being deleted
     _changing: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    def __post_init__(self) -> None:
-        # Of their own: a drive that does not answer holds up nothing but its folder.
-        self._threads = ThreadPoolExecutor(MOST, "folder")
+    # Of their own: a drive that does not answer holds up its folder alone.
+    _threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(MOST, "folder"))
 
     async def start(self, named: Iterable[Path] = ()) -> None:
         """Follow the folders that are known, and those that are named."""
