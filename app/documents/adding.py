@@ -1,4 +1,4 @@
-"""Takes in files: each becomes a document, or is recognised as one that is there already."""
+"""Adds files as documents, and recognises one that is stored already."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from app.storage.tables import Document, Status
 from dragon.errors import DocumentError
 
 SEARCHED = frozenset({"user_data", "assistants"})
-"""Purposes of files that are read and searched; OpenAI's others are for jobs, and only kept."""
+"""Purposes of files that are searched; files for OpenAI's other purposes are only stored."""
 
 _LATEST = text("UPDATE documents SET rowid = (SELECT max(rowid) + 1 FROM documents) WHERE id = :id")
 
@@ -54,11 +54,11 @@ class Adding:
     ) -> Document:
         """Store a file and start its ingestion, which may end in `error`.
 
-        The same bytes, name and collection are the same document, even if it was moved since, or
-        came from a watched folder; it then stays when the folder's file goes. With `replace` the
-        others of that name and collection are deleted once this one can be found, and it is shared
-        if one of them was. It goes `expires_after` seconds from now, or never, as the last upload
-        says. Raises DocumentError for an empty or nameless file; nothing is stored then.
+        The same bytes, name and collection are the same document, even if it was moved since or
+        came from a watched folder; then it outlives the folder's file. With `replace`, others of
+        that name and collection are deleted once this one can be found, and it is shared if one
+        of them was. It expires `expires_after` seconds from now, or never, as its last upload
+        says. Raises DocumentError for an empty or nameless file, and stores nothing then.
         """
         name, collection = clean_name(name), clean_collection(collection)
         if not name:
@@ -69,7 +69,7 @@ class Adding:
             document_id = identity(name, collection, content.sha256, acting())
             existing = await self._find(document_id)
             if existing is None:
-                # One that was moved here has the id that it got without a collection.
+                # A document that was moved here has kept its id without a collection.
                 moved = await self._find(identity(name, "", content.sha256, acting()))
                 if moved is not None and moved.collection == collection:
                     existing, document_id = moved, moved.id
@@ -120,14 +120,14 @@ class Adding:
                 return await session.get_one(Document, document_id)
 
     async def _is_shared(self, name: str, collection: str) -> bool:
-        """Whether a document of one's own with this name and collection is shared."""
+        """Whether the current owner shares a document with this name and collection."""
         named = Document.filename == name, Document.collection == collection
         shared = select(Document.id).where(*named, Document.owner == acting(), Document.shared)
         async with self.sessions() as session:
             return await session.scalar(shared.limit(1)) is not None
 
     async def _watched(self, name: str, collection: str, sha256: str) -> str | None:
-        """The document of a watched file with this name and these bytes, if there is one."""
+        """Mark a watched file's document with these bytes as uploaded; returns its id, if any."""
         same = Document.id == content_identity(name, collection, sha256, acting())
         kept = update(Document).where(same, Document.filename == name).values(by_hand=True)
         async with self.sessions.begin() as session:
@@ -153,6 +153,6 @@ class Adding:
 
 
 async def _rank_latest(session: AsyncSession, document: str) -> None:
-    """A repeated upload counts as the newest, so that it replaces those uploaded since."""
+    """Make a document the newest: a repeated upload replaces those uploaded since."""
     with everyone():
         await session.execute(_LATEST, {"id": document})

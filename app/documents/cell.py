@@ -1,10 +1,10 @@
-"""A cell for a process that reads untrusted files: no network, no files but the code, no programs
-but the one it is given, which then is in the cell, too.
+"""A sandbox, the cell, for a process that reads untrusted files.
 
-Two layers of Linux, both without privileges: Landlock for files (and TCP, and signals to others,
-where the kernel knows of them), a filter of system calls for sockets, other processes' memory and
-programs. What was opened before stays open. Where the kernel has neither, on other systems above
-all, there are only the limits that the process has set for itself.
+It has no network, no files but the code, and no programs but one, which is confined with it. Two
+layers of Linux make it, both without privileges: Landlock for files (and for TCP and signals, where
+the kernel supports that), and a seccomp filter for sockets, other processes' memory and programs.
+Files opened before stay open. Without either, as on other systems, only the resource limits that
+the process has set for itself remain.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from typing import Any
 
 _NO_NEW_PRIVS, _GET_SECCOMP, _SECCOMP, _FILTER = 38, 21, 22, 2  # of prctl(2)
 
-# Landlock: system calls, the same on all machines, and rights by the version that knows them.
+# Landlock: system calls, with the same numbers on all machines, and rights by ABI version.
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _EXECUTE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 2, 1 << 3
 _RIGHTS = {1: 0x1FFF, 2: 0x3FFF, 3: 0x7FFF, 5: 0xFFFF}
 _TCP, _SIGNALS_AND_SOCKETS = 0b11, 0b11
 
-# Of linux/audit.h, and of the table of system calls: socket, connect, ptrace, process_vm_readv,
-# process_vm_writev, kill, io_uring_setup, unshare, keyctl; then execve, execveat.
+# By machine: its number in linux/audit.h; socket, connect, ptrace, process_vm_readv,
+# process_vm_writev, kill, io_uring_setup, unshare, keyctl; execve, execveat.
 _MACHINES: dict[str, tuple[int, tuple[int, ...], tuple[int, ...]]] = {
     "x86_64": (0xC000003E, (41, 42, 101, 310, 311, 62, 425, 272, 250), (59, 322)),
     "aarch64": (0xC00000B7, (198, 203, 117, 270, 271, 129, 425, 97, 219), (221, 281)),
 }
-_OTHER_ABI = 0x40000000  # the calls of x32, by other numbers
+_OTHER_ABI = 0x40000000  # the numbers of x32 begin here
 _ALLOW, _KILL, _REFUSE = 0x7FFF0000, 0x80000000, 0x00050000 | 1  # EPERM
 
 
 def layers() -> tuple[str, ...]:
-    """Which layers this system has, of `files` and `calls`."""
+    """The layers that this system has, of `files` and `calls`."""
     if sys.platform != "linux":
         return ()
     files = ("files",) if _offers("syscall", _CREATE_RULESET, None, 0, 1) else ()
@@ -49,10 +49,10 @@ def layers() -> tuple[str, ...]:
 
 
 def confine(program: Path | None = None, reads: Iterable[Path] = ()) -> None:
-    """Shut this process in for good, with what layers there are. Call it before any thread runs.
+    """Confine this process for good with the layers there are. Call it before any thread runs.
 
-    It may start `program`, which may read the files and folders of `reads`, as it may itself.
-    Raises `OSError` if a layer that this system has cannot be put on.
+    It may start `program`; both may read the files and folders of `reads`. Raises `OSError` if a
+    layer that this system has cannot be applied.
     """
     has = layers()
     if not has:
@@ -73,7 +73,7 @@ def _offers(*call: Any) -> bool:
 
 
 def _code() -> set[Path]:
-    """Where Python and its packages are, and what they look up: nothing that a person keeps."""
+    """The paths of Python, its packages and the system files they read: no user's data."""
     package = Path(__file__).resolve().parents[1]
     paths = {package, package.with_name("dragon")}
     paths |= {Path(path) for path in (*sysconfig.get_paths().values(), *site.getsitepackages())}

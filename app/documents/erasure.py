@@ -89,11 +89,11 @@ class Erasure:
     _owed: set[asyncio.Task[None]] = field(default_factory=set)
 
     def recover(self, known: set[str], quarantine: Path) -> list[str]:
-        """Finish deletions, undo uploads a crash cut short; returns what was put aside. Blocks."""
+        """Finish deletions, undo uploads that a crash cut short; returns ids put aside. Blocks."""
         lost = []
         for path in self.files.iterdir():
             if not path.is_dir():
-                continue  # a file browser's
+                continue  # left by a file browser
             if path.name in known:
                 arrived(path)
                 (path / DELETING).unlink(missing_ok=True)  # the deletion was not committed
@@ -120,9 +120,9 @@ class Erasure:
             found = list(await session.scalars(select(Chunk.id).where(of_document)))
             gone = delete(Document).where(Document.id == document).returning(Document.id)
             if await session.scalar(gone) is None:
-                continue  # another's
+                continue  # another owner's
             chunks[document] = found
-            with everyone():  # whoever could read it
+            with everyone():  # in the answers of all who could read it
                 await blank_passages(session, document)
                 await blank_words(session, document)
         return chunks
@@ -185,7 +185,7 @@ def _remove(directory: Path) -> None:
 
 
 async def blank_passages(session: AsyncSession, document: str, but_of: str | None = None) -> None:
-    """Blank a document's passages in answers, but not `but_of` an owner; after a first write."""
+    """Blank a document's passages in all answers but `but_of`'s; the session has written before."""
     named = type_coerce(StoredMessage.record, String).contains(document, autoescape=True)
     if but_of is not None:
         named &= StoredMessage.owner != but_of
@@ -194,7 +194,7 @@ async def blank_passages(session: AsyncSession, document: str, but_of: str | Non
     await session.flush()
 
 
-# The clock may be set, and a disk may fail: it is looked again.
+# It looks again at least so often, since the clock may be set and the disk may fail.
 _LONGEST_S = 60.0
 
 
@@ -220,7 +220,7 @@ class Expiry:
             await self._task
 
     def changed(self) -> None:
-        """Look again: there is a document that may be the next to expire."""
+        """Look again, since another document may expire next."""
         self._changed.set()
 
     async def _run(self) -> None:

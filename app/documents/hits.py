@@ -1,4 +1,4 @@
-"""What a search of the person's documents finds, where it looks, and the text around a hit."""
+"""Hits of a search in the user's documents, its scope, and the text around a hit."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class DocumentHit(Hit):
-    """A chunk of an uploaded document: `title` is the file's name.
+    """A chunk of an uploaded document; `title` is the file's name.
 
-    `start` and `end` are character offsets in the document's text, `page` counts from 1, if it has
-    pages. `confidence` is in percent, of text that was recognised in a picture. What a table
-    answers has the `query` it comes from, in SQL, a passage the texts of its `sentences`. One that
-    answers has the paragraph `around` it, and stands for so many `others` that say otherwise.
+    `start` and `end` are character offsets in the document's text; `page` counts from 1.
+    `confidence`, in percent, is that of text recognised in a picture. A table's answer has its
+    `query` in SQL, a passage the texts of its `sentences`. A hit that answers has the paragraph
+    `around` it, and how many `others` it was preferred to that say otherwise.
     """
 
     page: int | None
@@ -50,8 +50,7 @@ class DocumentHit(Hit):
 
 @dataclass(frozen=True)
 class Follows:
-    """What a question follows: the hit that the last reply was written from. It was `asked` in
-    words that may mean little without that."""
+    """The hit that the last reply was written from, and the follow-up question as `asked`."""
 
     hit: DocumentHit
     asked: str
@@ -59,7 +58,7 @@ class Follows:
 
 @dataclass(frozen=True)
 class Scope:
-    """In which documents and collections to look, None being all, and what a question `follows`."""
+    """The documents and collections to search, None for all, and what a question `follows`."""
 
     documents: Sequence[str] | None = None
     collections: Sequence[str] | None = None
@@ -98,12 +97,12 @@ def hit_of(chunk: Chunk, filename: str, kind: str, vector: Vectors | None) -> Do
 
 
 APART = re.compile(r"\n\s*\n|\f")
-"""Stands between two paragraphs."""
+"""Separates two paragraphs."""
 
-# A line that is set in by two blanks or more goes on with an entry, or is one without a mark.
+# A line indented by two spaces or more continues an entry, or is one without a mark.
 _LIST = re.compile(r"(?:\n{1,2}[ \t]*(?:[-*•–]|\d{1,2}[.)])[ \t]+[^\n]+|\n[ \t]{2,}\S[^\n]*)+")
 _REST = re.compile(r"[ \t]+\S[^\n]*")  # of a line
-_ENTRY = re.compile(r"(?:\A|\n)[ \t]*(?:[-*•–][ \t]+)?\Z")  # what stands before one
+_ENTRY = re.compile(r"(?:\A|\n)[ \t]*(?:[-*•–][ \t]+)?\Z")  # before an entry
 _LABEL = re.compile(r"[^\W_][^:.!?\n]{0,39}:[ \t]")
 _UNDER = re.compile(r"\n{1,2}[^\n]*[.!?](?=\s|\Z)")  # a heading
 _HEADING = 8  # words, at most
@@ -121,7 +120,7 @@ def text_of(files: Path, document: str) -> str:
 
 
 def title_of(files: Path, document: str) -> str:
-    """A document's first line if it is no sentence, "" else. It reads the beginning of a file."""
+    """A document's first line, or "" if that is a sentence. Reads the beginning of a file."""
     try:
         with (files / document / "text").open(encoding="utf-8") as file:
             first = file.read(4 * _TITLE).lstrip().partition("\n")[0].rstrip()
@@ -131,7 +130,7 @@ def title_of(files: Path, document: str) -> str:
 
 
 def whole_end(text: str, start: int, end: int) -> int:
-    """Where a sentence from `start` to `end` is whole enough to answer.
+    """The offset where a sentence from `start` to `end` makes sense by itself.
 
     Usually that is `end`. A sentence that ends with a colon includes the list after it, one that
     begins a labelled entry ("F12: motor too hot.") the rest of its line, unless that is long, and
@@ -155,7 +154,7 @@ def whole_end(text: str, start: int, end: int) -> int:
 
 
 def paragraph_at(text: str, start: int, end: int) -> str:
-    """The paragraph that a passage from `start` to `end` is in, cut short where it is long."""
+    """The paragraph around a passage from `start` to `end`, shortened if it is long."""
     first, last = max(0, start - _REACH), min(len(text), end + _REACH)
     before, behind = text[first:start], text[end:last]
     breaks = list(APART.finditer(before))

@@ -1,6 +1,6 @@
-"""The device's vectors: made in the background, the newest document's first, and searched.
+"""The vectors of documents: made in the background, the newest document's first, and searched.
 
-They are in memory for search, and on disk in files of each document's own.
+They are in memory for search, and on disk in files of each document.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _SHARED = None
-"""The part of all documents that are shared; another is of one owner's others."""
+"""The part of shared documents; each other part is of one owner's own."""
 
 
 class DocumentIndex:
     """Vectors of documents' chunks, derived from the rows; `start` reconciles them.
 
-    Each owner's are a part by themselves, and so are those of shared documents: a search sees its
-    own part and that. Searches hold `settled` shared and a replacement holds it exclusively, so
-    that a search sees either the old document or the new one. `fingerprint` and `dim` are the
-    embedder's.
+    Each owner's vectors are a part, and those of shared documents another: a search sees its
+    owner's part and the shared one. Searches hold `settled` shared and a replacement holds it
+    exclusively, so that a search sees either the old document or the new one. `fingerprint` and
+    `dim` are the embedder's.
     """
 
     def __init__(self, directory: Path, fingerprint: str, dim: int) -> None:
@@ -54,7 +54,7 @@ class DocumentIndex:
         self.settled = RWLock()
 
     async def start(self, sessions: async_sessionmaker[AsyncSession]) -> set[str]:
-        """Load the vectors that are whole and up to date; the documents that lack some."""
+        """Load the vectors that are whole and up to date; returns the documents that lack some."""
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         wanted: dict[str, set[int]] = defaultdict(set)
         async with sessions() as session:
@@ -76,7 +76,7 @@ class DocumentIndex:
         return lacking
 
     def _load_part(self, path: Path, chunks: set[int], part: VectorIndex) -> int:
-        """Load a file if it is whole and up to date, else remove it; how many vectors it has."""
+        """Load a file if it is whole and up to date, else remove it; returns how many it loaded."""
         try:
             ids, vectors = self._segments.read(path, chunks)
         except IndexFileError as error:
@@ -86,7 +86,7 @@ class DocumentIndex:
         part.add(ids, vectors)
         return len(ids)
 
-    # For searches: of what whoever acts may read.
+    # For searches, limited to what the current owner may read.
 
     def search(
         self, vector: Vectors, k: int, allowed: Sequence[int] | None, hidden: Sequence[int]
@@ -98,16 +98,16 @@ class DocumentIndex:
         return [key for key, _ in sorted(found, key=lambda hit: (-hit[1], hit[0]))[:k]]
 
     def vectors(self, ids: Sequence[int]) -> dict[int, Vectors]:
-        """The vectors [dim] of those of the chunks that have one."""
+        """The vectors [dim] of the chunks that have one."""
         return {key: found for each in self._readable() for key, found in each.vectors(ids).items()}
 
     def _readable(self) -> list[VectorIndex]:
         return [self._parts[each] for each in (acting(), _SHARED) if each in self._parts]
 
-    # What ingestion and erasure do.
+    # For ingestion and erasure.
 
     async def place(self, document: Document, chunks: Sequence[int] = ()) -> None:
-        """Have a document in the part that is right for it now, with its chunks' vectors."""
+        """Move a document, with its chunks' vectors, to the part where it belongs now."""
         async with self._moving:
             before = self._of(document.id)
             self._place[document.id] = _part_of(document)
@@ -118,12 +118,12 @@ class DocumentIndex:
                 before.remove(list(held))
 
     async def lacking(self, document: str, chunks: Sequence[int]) -> list[int]:
-        """Those of a document's chunks that have no vector, in order."""
+        """The chunks of a document that have no vector, in order."""
         held = await asyncio.to_thread(self._parts[self._place[document]].held, chunks)
         return [chunk for chunk in chunks if chunk not in held]
 
     async def add(self, document: str, ids: Sequence[int], vectors: Vectors) -> None:
-        """Write vectors [len(ids), dim] of some of a document's chunks; then they are searched."""
+        """Write vectors [len(ids), dim] of chunks of a document, and make them searchable."""
         await asyncio.to_thread(self._segments.write, document, ids, vectors)
         async with self._moving:
             part = self._parts[self._place[document]]
@@ -149,12 +149,11 @@ def _part_of(document: Document) -> str | None:
     return _SHARED if document.shared else document.owner
 
 
-# Of one idle job, in UTF-8 about: an urgent job waits for at most one.
+# About the size of one idle job, in UTF-8: an urgent job waits for at most one.
 _JOB_BYTES = 640
-# A document of so few sentences costs little: each is embedded by itself with its context, as
-# questions see it.
+# Each sentence of a document with so few is embedded alone with its context: that costs little.
 _SHORT = 8
-# Sentences between which a newer document comes first, and of a file: what a kill may cost.
+# Sentences until a newer document may come first, and in a file: a kill costs one file at most.
 _TURN, _PART = 64, 2048
 
 
@@ -165,7 +164,7 @@ class RunJob(Protocol):
 
 
 class Turns:
-    """Turns, one at a time: of those who wait the one of the highest rank is next."""
+    """A lock that the waiting task of the highest rank gets next."""
 
     def __init__(self) -> None:
         self._now: asyncio.Future[None] | None = None
@@ -174,7 +173,7 @@ class Turns:
 
     @asynccontextmanager
     async def turn(self, rank: int) -> AsyncIterator[None]:
-        """Wait for a turn, and give it up at the end."""
+        """Wait for the lock, and hold it."""
         mine = asyncio.get_running_loop().create_future()
         heapq.heappush(self._waiting, (-rank, next(self._arrival), mine))
         self._call_next()
@@ -184,20 +183,20 @@ class Turns:
         finally:
             if self._now is mine:
                 self._now = None
-                # Who goes on at once is among those who wait by then.
+                # Later: a task that wants its next turn at once is waiting by then.
                 asyncio.get_running_loop().call_soon(self._call_next)
 
     def _call_next(self) -> None:
         while self._now is None and self._waiting:
             _, _, called = heapq.heappop(self._waiting)
-            if not called.done():  # who waits for it may have been cancelled
+            if not called.done():  # its task may have been cancelled
                 self._now = called
                 called.set_result(None)
 
 
 @dataclass(frozen=True)
 class Embedding:
-    """Embeds the sentences that lack vectors; what is written to the disk is not done again."""
+    """Embeds the sentences that lack vectors; those on the disk are kept."""
 
     sessions: async_sessionmaker[AsyncSession]
     embedder: TextEmbedder
@@ -206,7 +205,7 @@ class Embedding:
     _turns: Turns = field(default_factory=Turns)
 
     async def embed(self, document: str, rank: int, progress: Callable[[int, int], None]) -> None:
-        """Make what a document lacks, of a higher `rank` first; `progress` gets done and total."""
+        """Embed what a document lacks, higher `rank` first; `progress` gets done and total."""
         # A query that is cancelled would leave its snapshot open.
         own = self._rows(select(Chunk.id).where(Chunk.document_id == document))
         ids = [row.id for row in await to_the_end(own)]
@@ -244,7 +243,7 @@ class Embedding:
 
 
 def _jobs(passages: Sequence[Passage]) -> Iterator[list[Passage]]:
-    """Passages one after another, a few at a time."""
+    """Passages in order, a few per job."""
     job: list[Passage] = []
     size = 0
     for text, context in passages:

@@ -1,9 +1,9 @@
-"""Background ingestion of a stored file: read, cut into sentences, made searchable.
+"""Background ingestion of a stored file: it is read, cut into sentences, and embedded.
 
-Words come first: sentences can be found by them as soon as they are cut, and by their meaning once
-they are embedded, which takes far longer. Only then are documents deleted that this one replaces:
-until it is whole it may fail or be cancelled. Ingestion resumes after a crash: a document without a
-`kind` is read again from its stored file, and any other goes on with the vectors it lacks.
+Sentences can be found by their words as soon as they are cut, and by their meaning once they are
+embedded, which takes far longer. Only then are the documents deleted that this one replaces, since
+it may fail or be cancelled before. Ingestion resumes after a crash: a document without a `kind` is
+read again from its stored file, and any other goes on with the vectors it lacks.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Ingestion:
     parsing: Parsing = field(default_factory=Parsing)
     _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _channels: dict[str, Channel] = field(default_factory=dict)
-    _unread: dict[str, str] = field(default_factory=dict)  # owners, by their documents
+    _unread: dict[str, str] = field(default_factory=dict)  # owners, by document
 
     @property
     def has_room(self) -> bool:
@@ -113,7 +113,7 @@ class Ingestion:
         await self.parsing.close()
 
     async def _run(self, document: Document, channel: Channel) -> None:
-        """Ingest a document, and begin again for as long as it is the disk that fails."""
+        """Ingest a document, and try again while the disk fails."""
         act_as(document.owner)
         HOUSEHOLD.set(Household(document.owner))
         for attempt in itertools.count():
@@ -196,7 +196,7 @@ class Ingestion:
         channel.publish(Progress(Phase.CHUNKED, done=count, total=count))
 
     async def _append(self, document_id: str, rows: list[dict[str, Any]], count: int) -> None:
-        """Store sentences, of which there are so many by now; the first take others' place."""
+        """Store sentences, up to number `count`; the first ones replace the document's old ones."""
         async with self.sessions.begin() as session:
             if len(rows) == count:
                 await session.execute(delete(Chunk).where(Chunk.document_id == document_id))
@@ -205,7 +205,7 @@ class Ingestion:
             await self._update(session, document_id, chunks=count)
 
     async def _cut(self, document_id: str, **read: object) -> None:
-        """All sentences are there: they take the place of what its watched files held before."""
+        """Record that all sentences are there: they replace what its watched files held before."""
         async with self.sessions() as session:
             await self._update(session, document_id, **read)
             gone = await self.erasure.rows(session, await superseded(session, document_id))
@@ -223,7 +223,7 @@ class Ingestion:
         return await self.erasure.rest(gone)
 
     async def _publish(self, document_id: str) -> Document:
-        """All of it can be found: hide what this one replaces, in one step; the document."""
+        """Mark a document as processed and hide those it replaces, in one step; returns it."""
         async with self.sessions() as session:
             await self._update(session, document_id, status=Status.PROCESSED)
             await self.commit_without(session, await self.rows_replaced(session, document_id))
@@ -256,7 +256,7 @@ class Ingestion:
             Document.filename == document.filename,
             Document.collection == document.collection,
             Document.owner == document.owner,
-            Document.by_hand,  # a folder's files say what goes of theirs
+            Document.by_hand,  # a watched folder's files decide about theirs
             upload_order < await _rank(session, document_id),
         )
         return await self.erasure.rows(session, (await session.scalars(others)).all())
@@ -268,24 +268,24 @@ async def _rank(session: AsyncSession, document_id: str) -> int:
     return order.scalar_one()
 
 
-# What the files of watched folders leave behind, as statements of a transaction.
+# Statements of a transaction, about the documents of watched folders.
 
 
 def is_delivered_mail(document: Document, kind: str) -> bool:
-    """Whether it is mail as it was delivered, in a file whose name is for programs."""
+    """Whether it is mail as it was delivered, in a file that a program named."""
     named = document.by_hand or document.filename.lower().endswith(".eml")
     return kind == FileKind.EMAIL and not named
 
 
 async def orphans(session: AsyncSession, documents: Iterable[str | None]) -> Sequence[str]:
-    """Those of the documents that no file has any more, and nobody uploaded."""
+    """The documents among these that no file has any more, and nobody uploaded."""
     chosen = Document.id.in_({each for each in documents if each is not None})
     alone = select(Document.id).where(chosen, ~Document.by_hand, ~_HELD)
     return (await session.scalars(alone)).all()
 
 
 async def superseded(session: AsyncSession, document: str) -> Sequence[str]:
-    """Put a document in place of what its files held before; returns the orphans of that."""
+    """Put a document in place of what its files held before; returns those left orphaned."""
     shown = update(Document).where(Document.id == document, ~Document.by_hand)
     await session.execute(shown.values(replaces=False))
     files = WatchedFile.document_id == document, WatchedFile.previous_id.is_not(None)

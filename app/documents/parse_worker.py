@@ -1,21 +1,20 @@
 """Parses uploaded files, each in a process of its own, forked from one that `parsing` starts.
 
-Parsers of untrusted files may exhaust memory or time, so the process limits both for itself before
-it opens the file; or they may be taken over by it, so once file and output are open the process
-shuts itself in (`cell`). The one they are forked from has loaded the readers, and nothing else of
-the service, and never looks at what is in a file.
+A file may make its parser exhaust memory or time, so the process limits both before it opens the
+file; or it may take the parser over, so the process confines itself (`cell`) once file and output
+are open. The process it is forked from has loaded the readers and nothing else of the service, and
+never looks into a file.
 
     python parse_worker.py
 
 reads jobs from standard input, one JSON array a line: CPU_SECONDS, MEMORY_BYTES, FILE, "read",
-NAME, OUT or CPU_SECONDS, MEMORY_BYTES, FILE, "draw", PAGE, PASSAGE. It answers in JSON objects, a
-line each. Of a file to read it writes the pages, joined by form feeds, to OUT as UTF-8, and says
-`parsing.Looked` for each page that is looked at as a picture, `parsing.Batch` for so many sentences
-at a time, in order, then `parsing.Parsed`; of a page to draw `parsing.Drawn`. Or the last line is
-{"error": sentence}, or {"errno": number} where the disk failed. They come on standard output in
-frames, so that a file cannot pretend to be at its end: "d" with the number of bytes that follow,
-"e" with the exit status.
-At the end of standard input all ends.
+NAME, OUT or CPU_SECONDS, MEMORY_BYTES, FILE, "draw", PAGE, PASSAGE. It answers with JSON objects,
+one a line. For "read" it writes the pages, joined by form feeds, to OUT as UTF-8, and answers with
+`parsing.Looked` for each page whose picture is read, `parsing.Batch` for some sentences at a time,
+in order, then `parsing.Parsed`; for "draw" with `parsing.Drawn`. Or the last line is
+{"error": sentence}, or {"errno": number} where the disk failed. The answers come on standard output
+in frames, so that a file cannot forge its end: "d" with the number of bytes that follow, "e" with
+the exit status. The worker ends with its standard input.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ from typing import Any, NoReturn
 
 OUTPUT_BYTES = 256 << 20
 FRAME = struct.Struct("!ci")
-"""What stands before each piece of output: a kind and a number."""
+"""The header of each piece of output: a kind and a number."""
 
 _LOADED = "app.documents.cell", "app.documents.readers.read", "dragon.retrieval.chunking"
 _PIECE = 1 << 16
 _LOOK_MS = 2
-_SENTENCES, _MOST_SENTENCES = 500, 4000  # of the first batch, which is twice as large each time
+_SENTENCES, _MOST_SENTENCES = 500, 4000  # of the first batch, and of any: each is twice the last
 _NICENESS = 5  # generation goes first; at 15 a short note took seconds beside it
 
 
@@ -56,7 +55,7 @@ def main() -> None:
 
     os.nice(_NICENESS)
     gc.collect()
-    gc.freeze()  # or each fork copies what it looks through
+    gc.freeze()  # else each fork's collector copies what it visits
     for line in iter(sys.stdin.buffer.readline, b""):
         read, write = os.pipe()
         child = os.fork()
@@ -67,7 +66,7 @@ def main() -> None:
 
 
 def _work(job: list[Any], out: int) -> NoReturn:
-    """Do a job and end; nothing but its output is open."""
+    """Do a job and exit; nothing but its output is open."""
     status = 1
     try:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -82,14 +81,14 @@ def _work(job: list[Any], out: int) -> NoReturn:
 
 
 def _relay(child: int, read: int) -> None:
-    """Pass a process's output on, until it ends or nobody wants it any more."""
+    """Pass on a child's output until it ends; kill it once standard input is closed."""
     waiting = select.poll()
     for descriptor in (0, read):
         waiting.register(descriptor, select.POLLIN)
     data = b"-"
     while data:
         ready = {descriptor for descriptor, _ in waiting.poll()}
-        if 0 in ready:  # no job is sent during another: it is the end
+        if 0 in ready:  # closed: no job is sent during another
             os.kill(child, signal.SIGKILL)
             break
         if data := os.read(read, _PIECE):
@@ -110,7 +109,7 @@ def _write(kind: bytes, number: int, data: bytes = b"") -> None:
 def _answers(
     cpu_seconds: int, memory_bytes: int, path: str, kind: str, *given: Any
 ) -> Iterator[dict[str, Any]]:
-    """Do a job under limits of CPU time, memory and output; the lines of the answer."""
+    """Do a job under limits of CPU time, memory and output; yields the answer's lines."""
     from app.documents.readers.common import NESTED, TOO_MUCH, UnreadableError
 
     for limited, most in (

@@ -27,19 +27,19 @@ from dragon.whole_file import synchronise
 _CPU_SECONDS, _CLOCK_SECONDS = 120, 600  # a parser gets only a share of a busy machine
 _DRAW_CPU_SECONDS, _DRAW_CLOCK_SECONDS = 20, 60
 _MEMORY_BYTES = 1 << 30
-_LINE_BYTES = 32 << 20  # of a page in Base64 that is all noise; of a batch it is far less
+_LINE_BYTES = 32 << 20  # a page that is all noise, in Base64; a batch is far smaller
 _SMALL_BYTES = 1 << 20  # such a file does not wait behind a larger one
 _IDLE_S = 10.0
 
 _DAMAGED = localizable(
     "file.unread", "The file could not be read: it is damaged, or too large to parse."
 )
-_ENVIRONMENT = ("PATH", "TESSDATA_PREFIX")  # what finding Tesseract takes
+_ENVIRONMENT = ("PATH", "TESSDATA_PREFIX")  # to find Tesseract
 _WORKER = Path(__file__).with_name("parse_worker.py")
 
 
 class _FromParser(BaseModel):
-    """A file may have taken the parser over: what it says is checked."""
+    """A message of the parser, which is checked: a file may have taken the parser over."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
@@ -52,7 +52,7 @@ class Cut(ChunkSentence):
 
 
 class Batch(_FromParser):
-    """Sentences that follow those before, of a text of so many pages and characters."""
+    """The next sentences of a text of so many pages and characters."""
 
     sentences: list[Cut]
     pages: int
@@ -60,7 +60,7 @@ class Batch(_FromParser):
 
 
 class Looked(_FromParser):
-    """The page, from 1, in whose picture text is being recognised, of so many."""
+    """The number, from 1, of the page in which text is being recognised, of so many."""
 
     page: Annotated[int, Field(ge=1)]
     of: Annotated[int, Field(ge=1)]
@@ -80,7 +80,7 @@ class Sentence(_FromParser):
 
 
 class Parsed(_FromParser):
-    """The end: the file's kind, and a note for the user if some of it could not be read."""
+    """The last message: the file's kind, and a note for the user if some could not be read."""
 
     kind: FileKind
     note: Sentence | None
@@ -88,7 +88,7 @@ class Parsed(_FromParser):
 
 
 class Drawn(_FromParser):
-    """A page as PNG in Base64, and where the first mark on it is, from 0 at its top; or nowhere."""
+    """A page as PNG in Base64, and the place of its first mark, if any, from 0 (top) to 1."""
 
     picture: str
     mark: Annotated[float, Field(ge=0, le=1)] | None
@@ -122,7 +122,7 @@ class _Worker:
 
     @classmethod
     async def start(cls) -> Self:
-        """A new one. Of the environment it has what finding Tesseract takes: no key reaches it."""
+        """Start a worker. Its environment only says where Tesseract is: no key reaches it."""
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-I", str(_WORKER)),
             stdin=asyncio.subprocess.PIPE,
@@ -138,7 +138,7 @@ class _Worker:
         return self.status is not None and self._process.returncode is None
 
     async def lines(self, *job: str | int) -> AsyncIterator[bytes]:
-        """Do a job; the lines that it writes. Raises ValueError where that is none."""
+        """Do a job; yields the lines that it writes. Raises ValueError for one that is too long."""
         self.status = None
         self._stdin.write(json.dumps(job).encode() + b"\n")
         parts: list[bytes] = []  # of a line
@@ -158,21 +158,21 @@ class _Worker:
                 raise ValueError("a line is too long")
 
     def dismiss(self) -> None:
-        """Have it end, with what it is doing."""
+        """Have it end, even during a job."""
         self._stdin.close()
 
     async def ended(self) -> None:
         """Return once it has ended."""
-        while await self._stdout.read(_LINE_BYTES):  # or it may wait to be read for ever
+        while await self._stdout.read(_LINE_BYTES):  # else it may wait to be read for ever
             pass
         await self._process.wait()
 
 
 class Parsing:
-    """Parses files, two small ones and a large one of a household at a time, until `close`.
+    """Parses files until `close`, two small ones and a large one of a household at a time.
 
-    Files may be made to take minutes, so there is a place of either kind that no household fills.
-    Workers wait for more for a while, since starting one takes longer than reading a note.
+    A file can be made to take minutes, so of each kind one place is left for other households.
+    Idle workers are kept for a while, since starting one takes longer than reading a note.
     """
 
     def __init__(self) -> None:
@@ -256,14 +256,14 @@ class Parsing:
 async def _followed(
     worker: _Worker, lines: AsyncIterator[bytes], kind: type[Last], take: Take | None
 ) -> Last:
-    """Take all that a parser finds; its last word."""
+    """Pass what a parser finds to `take`; returns its last message."""
     last: _Line | None = None
     try:
         async for line in lines:
             last = _LINE.validate_json(line)
             if take is not None and isinstance(last, Batch | Looked):
                 await take(last)
-    except (ValueError, asyncio.IncompleteReadError, ConnectionError):  # it is no line of ours
+    except (ValueError, asyncio.IncompleteReadError, ConnectionError):  # it is none of our messages
         raise DocumentError(_DAMAGED) from None
     if isinstance(last, kind) and worker.status == 0:
         return last
@@ -271,6 +271,6 @@ async def _followed(
         raise DocumentError(last.error.localizable)
     if isinstance(last, _DiskFailed):
         raise OSError(last.errno, os.strerror(last.errno))
-    # Sent by the resource limits, where the process has not ended by itself.
+    # The resource limits send these where the process has not ended by itself.
     limited = worker.status in {-signal.SIGXCPU, -signal.SIGKILL}
     raise DocumentError(TOO_MUCH if limited else _DAMAGED)

@@ -23,10 +23,10 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True)
 class Progress:
-    """How far the stage reached has come: `done` of `total` pages when parsed, else of chunks.
+    """The progress of a stage: `done` of `total` pages when parsed, else of chunks.
 
-    While a text is being cut, `total` is an estimate. `percent` is that of the stage;
-    `seconds_left` estimates what it still takes, None where nothing is known.
+    While a text is being cut, `total` is an estimate. `percent` and `seconds_left`, an estimate or
+    None, are those of the stage.
     """
 
     stage: Phase
@@ -44,7 +44,7 @@ async def final(document: Document) -> AsyncIterator[Progress]:
 
 
 def ended(document: Document) -> Progress:
-    """The end of a document's ingestion, with what is to be said of it."""
+    """The last event of a document's ingestion, with the message for the user, if any."""
     status, count = Status(document.status), document.chunks
     return Progress(Phase.INDEXED, status, count, count, document.status_details)
 
@@ -54,7 +54,7 @@ class Channel:
 
     def __init__(self) -> None:
         self._stages: dict[Phase, Progress] = {}
-        self._began = 0.0, 0  # the stage: when, and with how much done
+        self._began = 0.0, 0  # when the stage began, and how much was done then
         self._changed = asyncio.Event()
         self._closed = False
         self.stage = Phase.STORED

@@ -1,9 +1,9 @@
-"""Takes the words of a document out of stored conversations, their titles and the ledger.
+"""Removes the words of a document from stored conversations, their titles and the ledger.
 
 A document's words in a text are runs of five words that both have, however spaced or punctuated. In
 an answer that read the document they are also its passages as a whole, words with a digit in them
 (codes, numbers, dates), every sentence that cites it and, where it was broken off, a shorter run at
-its end. What a model has put in words of its own without any of these stays.
+its end. What a model says in its own words, without any of these, stays.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from app.storage.purge import Purge
 from app.storage.tables import Conversation, LedgerAnswer, MessageState, Phrase, StoredMessage
 
 REDACTED = "[words of a deleted document]"
-"""Stands in the place of a document's words."""
+"""Replaces a document's words."""
 _REDACTED_IN_TITLE = "[…]"
 
 RUN = 5
@@ -44,7 +44,7 @@ class Words:
 
     @classmethod
     def shared(cls, texts: Iterable[str], document: str) -> Words:
-        """What any of the texts has in common with the document."""
+        """The words that any of the texts has in common with the document."""
         runs: set[int] = set()
         identifiers: set[str] = set()
         for text in texts:
@@ -63,7 +63,7 @@ class Words:
         return cls(frozenset(kept), frozenset(own))
 
     def within(self, text: str) -> Iterator[Range]:
-        """Where runs of the document stand in a text, in characters."""
+        """The ranges of a text, in characters, that are runs of the document."""
         words = _words(text)
         runs = enumerate(_runs([word for word, _ in words]))
         found = (
@@ -72,17 +72,17 @@ class Words:
         return _not_redacted(text, found)
 
     def stand_in(self, texts: Iterable[str]) -> bool:
-        """Whether a run of the document stands in any of the texts."""
+        """Whether any of the texts has a run of the document."""
         return any(True for text in texts for _ in self.within(text))
 
     def identified(self, text: str) -> Iterator[Range]:
-        """Where words with a digit in them stand that the document has."""
+        """The ranges of a text that are words with a digit of the document."""
         return (place for word, place in _words(text) if word in self.identifiers)
 
 
 @dataclass(frozen=True)
 class QuotedIn:
-    """Ids of messages with words of a document, and of conversations with those or such a title."""
+    """The ids of messages and, by these or their title, conversations with a document's words."""
 
     messages: frozenset[str] = frozenset()
     conversations: frozenset[str] = frozenset()
@@ -93,7 +93,7 @@ class QuotedIn:
 
 @dataclass(frozen=True)
 class Redaction:
-    """A document's words in what is stored, to be redacted, even once it is deleted."""
+    """Redacts a document's words in what is stored, even once the document is deleted."""
 
     document: str
     text: str
@@ -101,7 +101,7 @@ class Redaction:
     purge: Purge
 
     async def quoted(self) -> QuotedIn:
-        """What would be redacted."""
+        """Find what `apply` would redact."""
         words = await self._shared()
         async with self.sessions() as session:
             places = await self._places(session, words)
@@ -112,14 +112,14 @@ class Redaction:
             return QuotedIn(frozenset(places), frozenset({*holding, *(each.id for each in titles)}))
 
     async def apply(self, hold: Callable[[str], None]) -> None:
-        """Redact messages and titles, and erase the ledger's words that have words of it.
+        """Redact messages and titles, and erase those words of the ledger that quote the document.
 
-        `hold` is called with each answer that is being written, which is to be stored as `of` says:
-        its writer has the words, too.
+        `hold` is called with each answer that is being written: its writer has the words, too, and
+        must store what `of` returns.
         """
         words = await self._shared()
         async with self.sessions.begin() as session:
-            # The first statement writes: what is saved between reading and writing would be lost.
+            # Write first: what is saved between reading and writing would be lost.
             await session.execute(update(StoredMessage).where(false()).values(text=""))
             writing = StoredMessage.state == MessageState.WRITING
             for identity in await session.scalars(select(StoredMessage.id).where(writing)):
@@ -165,7 +165,7 @@ class Redaction:
         return await asyncio.to_thread(Words.shared, texts, self.text)
 
     async def _places(self, session: AsyncSession, words: Words) -> dict[str, list[Range]]:
-        """The messages that have words of the document, and where they stand in each."""
+        """By message, the ranges of its text that are words of the document."""
         found = {}
         stored = select(
             StoredMessage.id, StoredMessage.text, StoredMessage.record, StoredMessage.state
@@ -178,7 +178,7 @@ class Redaction:
     async def _ranges(
         self, words: Words, text: str, record: dict[str, Any], state: str
     ) -> list[Range] | None:
-        """Where words of the document stand in a text; None if none do, nor in its record."""
+        """The ranges of the document's words in a text; None if it and its record have none."""
         ranges = [*words.within(text)]
         if passages := _passages(record, self.document):
             ranges += words.identified(text)
@@ -198,7 +198,7 @@ class Redaction:
 
 
 def merged(text: str, ranges: Iterable[Range]) -> list[Range]:
-    """The ranges in order, as one where only spaces and marks are between; a sentence's with it."""
+    """The ranges in order, joined across spaces and marks, and with a whole sentence's mark."""
     whole: list[Range] = []
     for start, end in sorted(ranges):
         if whole and not _WORD.search(text, whole[-1][1], max(start, whole[-1][1])):
@@ -213,7 +213,7 @@ def merged(text: str, ranges: Iterable[Range]) -> list[Range]:
 
 
 def broken_off(text: str, document: str) -> list[Range]:
-    """Where the last words stand, fewer than RUN, if the document has them; the last may be cut."""
+    """The range of the last words, fewer than RUN, that the document has; the last may be cut."""
     words = [place for _, place in _words(text)][1 - RUN :]
     for at in range(len(words)):
         run = r"\W+".join(re.escape(text[start:end]) for start, end in words[at:])
@@ -230,7 +230,7 @@ def replaced(text: str, ranges: Sequence[Range], phrase: str = REDACTED) -> str:
 
 
 def _not_redacted(text: str, ranges: Iterable[Range]) -> Iterator[Range]:
-    """The ranges but those within `REDACTED`, whose words a document may have, too."""
+    """The ranges except those within `REDACTED`, whose words a document may have, too."""
     done = [found.span() for found in _DONE.finditer(text)]
     return (
         (start, end)
@@ -240,7 +240,7 @@ def _not_redacted(text: str, ranges: Iterable[Range]) -> Iterator[Range]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """The texts in JSON, such as what is kept of a response: what a client sent before it asked."""
+    """The strings in JSON, such as the stored input of a response."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list | dict):
@@ -249,7 +249,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _redacted(value: Any, words: Words) -> Any:
-    """The same with the document's words replaced; arguments of a call that have some go whole."""
+    """The value with the document's words replaced; a call's arguments with any go whole."""
     if isinstance(value, str):
         return replaced(value, merged(value, words.within(value)))
     if isinstance(value, list):
@@ -263,7 +263,7 @@ def _redacted(value: Any, words: Words) -> Any:
 
 
 def _without(record: dict[str, Any], words: Words, ranges: Sequence[Range]) -> dict[str, Any]:
-    """A record whose offsets fit the redacted text, which it says where; citations go."""
+    """The record with offsets of the redacted text, with the redactions, without citations."""
     kept = {name: value for name, value in record.items() if name not in ("citations", "not_asked")}
     if seams := record.get("seams"):
         kept["seams"] = [[_moved(at, ranges), *rest] for at, *rest in seams]
@@ -285,7 +285,7 @@ def _without(record: dict[str, Any], words: Words, ranges: Sequence[Range]) -> d
 
 
 def _moved(offset: int, ranges: Sequence[Range]) -> int:
-    """Where a place of the text is once the ranges before it are replaced."""
+    """The offset of a place of the text once the ranges before it are replaced."""
     moved = offset
     for start, end in ranges:
         if start < offset:
@@ -294,7 +294,7 @@ def _moved(offset: int, ranges: Sequence[Range]) -> int:
 
 
 def _passages(record: dict[str, Any], document: str) -> list[str]:
-    """The passages of the document that an answer read; "" for those that are blank by now."""
+    """The passages of the document that an answer read; "" for those blanked since."""
     return [
         source["text"]
         for source in record.get("sources", [])
@@ -303,7 +303,7 @@ def _passages(record: dict[str, Any], document: str) -> list[str]:
 
 
 def _whole(text: str, passage: str) -> Iterator[Range]:
-    """Where a whole passage stands in a text."""
+    """The ranges of a text that are a whole passage."""
     wanted = [word for word, _ in _words(passage)]
     words = _words(text)
     for at in range(len(words) - len(wanted) + 1 if wanted else 0):

@@ -1,10 +1,9 @@
-"""Hybrid search over uploaded documents: dense vectors and BM25, fused, and lines judged.
+"""Hybrid search of uploaded documents: vectors and BM25, fused, and a judge of the lines found.
 
-It finds sentences; or, for a model that writes and a person who reads, passages around them.
-
-It uses what is there: of a document that is still being taken in, the words of what is cut, and the
-vectors of what is embedded. A question that leans on a conversation is read in both wordings, as it
-was asked and standing alone, and lines beside what the last reply was written from are likelier.
+It finds sentences or, for a model to write from and a person to read, passages around them. While a
+document is being ingested, it uses the words of the sentences that are cut and the vectors of those
+that are embedded. A follow-up question is read in both wordings, as it was asked and standing
+alone, and lines beside those that the last reply was written from are likelier.
 """
 
 from __future__ import annotations
@@ -65,16 +64,16 @@ from dragon.retrieval.query_parsing import Query
 from dragon.retrieval.relevance import HIGHEST
 
 SAID = 0.6
-"""The share of its words that a passage and a reply from it have in common, at least."""
+"""The least share of words that a passage and a reply from it have in common."""
 
 NEXT = 4
-"""How many sentences before and behind what the conversation was about are read."""
+"""Sentences read before, and after, the one that the conversation was about."""
 
 _AMENDS = re.compile(
     r"\b(?:amend(?:s|ed|ment)?|now|no longer|instead of|nunmehr|geändert|nachtrag)\b", re.IGNORECASE
 )
 _EXPLAINED = 0.5  # of a question's words, by a line
-_TABLED = 3  # documents, at most, whose tables are asked
+_TABLED = 3  # documents, at most, whose tables are queried
 _NEW = 8  # passages without a vector yet, at most, that are embedded for a question
 
 
@@ -94,8 +93,8 @@ class Finder:
     ) -> list[DocumentHit]:
         """At most k passages, best first, near-duplicates removed.
 
-        With `relevant` only those likely to answer, or what a table answers. Raises
-        InvalidRequestError if the scope names an unknown document or collection.
+        With `relevant`, only those likely to answer, or a summary, section or table's answer alone.
+        Raises InvalidRequestError if the scope names an unknown document or collection.
         """
         query, asked, best = await self._nearest(query, k, scope)
         if not relevant:
@@ -108,7 +107,7 @@ class Finder:
         return await asyncio.to_thread(_in_paragraphs, found[:k], self.tables.files)
 
     async def passages(self, query: str, k: int, scope: Scope = EVERYTHING) -> list[DocumentHit]:
-        """At most k passages that answer, under `context`; a summary or table's answer is first."""
+        """At most k passages that answer, `context` their headings; a computed answer is first."""
         query, asked, best = await self._nearest(query, SENTENCES * k, scope)
         computed = await self._computed(query, best, scope) or []
         hits = (await self._judged(asked, best, scope))[: SENTENCES * k]
@@ -117,7 +116,7 @@ class Finder:
         return [*(replace(hit, context="") for hit in computed), *cut][:k]
 
     async def closest(self, query: str, k: int, scope: Scope = EVERYTHING) -> list[DocumentHit]:
-        """At most k paragraphs, or parts of them, and rows that come nearest, answer or not."""
+        """At most k of the nearest paragraphs, or parts of them, and rows, answering or not."""
         hits = await self.search(query, SENTENCES * k, scope, relevant=False)
         near, texts = await to_the_end(self.near(hits)), cache(partial(text_of, self.tables.files))
 
@@ -188,13 +187,13 @@ class Finder:
         return query, asked, best
 
     def _titled(self, hits: Sequence[DocumentHit]) -> list[DocumentHit]:
-        """Sentences that know their documents' titles; rows of tables say all by themselves."""
+        """Sentences with their documents' titles; rows of tables need none."""
         prose = {hit.document for hit in hits if not hit.tabular}
         titles = {each: title_of(self.tables.files, each) for each in prose}
         return [replace(hit, about=titles.get(hit.document, "")) for hit in hits]
 
     async def _seen(self, hits: Sequence[DocumentHit]) -> list[DocumentHit]:
-        """Those with a vector, and the first of the others with one made now."""
+        """The hits with a vector, and the first few of the others, embedded now."""
         known = [hit for hit in hits if hit.vector is not None]
         new = [hit for hit in hits if hit.vector is None][:_NEW]
         if new:
@@ -204,7 +203,7 @@ class Finder:
     async def _computed(
         self, query: str, best: Sequence[DocumentHit], scope: Scope
     ) -> list[DocumentHit] | None:
-        """A summary, a section or what a table answers, as it was asked or standing alone."""
+        """A summary, a section or a table's answer to the question as asked or standing alone."""
         sessions, files = self.sessions, self.tables.files
         asked = [scope.follows.asked] if scope.follows is not None else []
         for each in dict.fromkeys((*asked, query)):
@@ -219,7 +218,7 @@ class Finder:
         return None
 
     async def _is_a_part(self, question: str, found: Sequence[DocumentHit]) -> bool:
-        """Whether the first line is only a part of what is computed, as one row of a table is."""
+        """Whether the first line is only a part of what is asked, as a row is of a table's sum."""
         asked = operation_of(question)
         if asked is Operation.CELLS or not found:
             return False
@@ -234,7 +233,7 @@ class Finder:
         return inside and operation_of(first.text) is not asked
 
     def _from_tables(self, query: str, best: Sequence[DocumentHit]) -> DocumentHit | None:
-        """What the first of the nearest tables answers."""
+        """The answer of the nearest table that has one."""
         documents = {hit.document: hit for hit in reversed(best)}
         tabled = 0
         for hit in reversed(documents.values()):
@@ -252,7 +251,7 @@ class Finder:
         """Unscored candidate chunks, best first; some have no vector yet."""
         async with self.index.settled.reader, self.sessions() as session:
             allowed = await _chunks_within(session, scope)
-            # A new version takes no place of the old one, which answers until the new one is whole.
+            # The old version answers until the new one is whole.
             replacing = _chunks_of(select(Document.id).where(Document.replaces))
             hidden = list(await session.scalars(replacing))
             near = await asyncio.to_thread(self.index.search, query.vector, wanted, allowed, hidden)
@@ -273,9 +272,9 @@ class Finder:
 
 
 def _meant_elsewhere(query: str, spared: str, document: str, best: Sequence[DocumentHit]) -> bool:
-    """Whether a word that a table does not account for is explained by another document.
+    """Whether another document explains a word that a table does not account for.
 
-    The neighbour upstairs, of whom a contract speaks, is not the neighbour in a list of contacts.
+    The neighbour upstairs in a contract is not the neighbour in a list of contacts.
     """
     return bool(spared) and any(
         coverage(spared, hit.text) and coverage(query, hit.text) >= _EXPLAINED
@@ -287,10 +286,10 @@ def _meant_elsewhere(query: str, spared: str, document: str, best: Sequence[Docu
 def _newest(
     question: str, hits: Sequence[DocumentHit], near: Mapping[int, Sequence[DocumentHit]]
 ) -> list[DocumentHit]:
-    """The lines, led by the newest of those that say what the likeliest says in other figures.
+    """The lines, first the newest version of the likeliest: one that says it in other figures.
 
-    In its own file that is a later one that says it amends something; of files named alike it is
-    the one with the highest number, else the last to come. `others` says for how many it stands.
+    In its own file a version is a later line that says it amends something. Of files named alike,
+    the highest number is the newest, else the latest upload. `others` counts the older versions.
     """
     if not hits:
         return []
@@ -308,7 +307,7 @@ def _newest(
         if line.document == first.document and line.start > first.start
         if _AMENDS.search(line.text) and coverage(first.text, line.text) >= SAID
     ]
-    # A line of another person's file says the same, too, and is about somebody else.
+    # The same line in another person's file is about somebody else.
     versions = [first, *(hit for hit in versions if coverage(question, _about(hit)) >= share)]
     alike = len({re.sub(r"\d", "", hit.title) for hit in versions}) == 1
     newest = max(versions, key=lambda hit: (_numbers(hit.title) if alike else [], hit.id))
@@ -323,7 +322,7 @@ def _about(hit: DocumentHit) -> str:
 def _alike(question: str, hits: Sequence[DocumentHit]) -> list[DocumentHit]:
     """The first line, and those of its document that say the same in other figures.
 
-    "In Q3" tells the line of Q3 from the others: they have fewer of the question's figures.
+    "In Q3" tells the line of Q3 from others, which have fewer of the question's figures.
     """
     figures = set(words(question)) - set(_without_figures(question))
     named = figures & set(words(hits[0].text))
@@ -355,7 +354,7 @@ def _cut(
     for hit, sentences in around(hits, near, k, length):
         text = text_by(hit.document)
         start, end = sentences[0].start, sentences[-1].end
-        # While it is being read, a document has its sentences, and no text yet.
+        # While it is being read, a document has sentences, but no text yet.
         joined = " ".join(sentence.text for sentence in sentences)
         if passage := text[start:end].replace(PAGE_BREAK, "\n") or joined:
             first = sentences[0]
@@ -367,10 +366,10 @@ def _cut(
 
 
 def _in_paragraphs(hits: Sequence[DocumentHit], files: Path) -> list[DocumentHit]:
-    """Sentences with what stands around them; a row of a table stands alone.
+    """Sentences with the paragraphs around them; a row of a table stands alone.
 
-    One that means nothing without what follows includes it, and what a better one includes is left
-    out.
+    A sentence that means nothing without the text after it includes that; one that is within a
+    better one is left out.
     """
     prose = {hit.document for hit in hits if not hit.tabular}
     texts = {each: text_of(files, each) for each in prose}
@@ -389,7 +388,7 @@ def _in_paragraphs(hits: Sequence[DocumentHit], files: Path) -> list[DocumentHit
 
 
 def _together(hit: DocumentHit, near: Sequence[DocumentHit], text: str) -> Sequence[DocumentHit]:
-    """Of the sentences around a hit those of its paragraph; of a table its row alone."""
+    """The sentences around a hit that are in its paragraph; for a table, its row alone."""
     if hit.tabular:
         return [chunk for chunk in near if chunk.id == hit.id]
     paragraph: list[DocumentHit] = []

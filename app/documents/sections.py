@@ -1,6 +1,6 @@
-"""Sections: what stands under a heading or behind a label that a question quotes.
+"""Finds the text under a heading, or behind a label, that a question quotes.
 
-Such questions are those that the page offers for a new document, in its languages.
+The page offers such questions for a new document, in its languages.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ASKS = re.compile(
 )
 _MARKS = re.compile(r"\A[\W\d]+|\W+\Z")  # as in "## § 3 Rent"
 _LABEL_END = re.compile(r"[:.](?=\s|\Z)")
-_SENTENCES = 1000  # that have the words, at most
+_SENTENCES = 1000  # with the words, at most
 _CHARACTERS = 900
 
 
@@ -77,7 +77,7 @@ def _heading(hit: DocumentHit) -> str:
 
 
 def _fitting(hits: Sequence[DocumentHit]) -> list[DocumentHit]:
-    """The first, and as many under its heading as may be shown with it."""
+    """The first, and as many after it under its heading as fit."""
     place = hits[0].document, _heading(hits[0])
     kept = [hits[0]]
     for hit in takewhile(lambda each: (each.document, _heading(each)) == place, hits[1:]):

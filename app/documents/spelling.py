@@ -1,4 +1,4 @@
-"""Questions with misspelt words, as the person's documents spell them."""
+"""Corrects misspelt words in questions, by the words of the user's documents."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _VIEW = (
 
 
 async def respelled(sessions: async_sessionmaker[AsyncSession], question: str) -> str:
-    """A question with each word that is in no document as the most frequent one like it."""
+    """Replace each word of a question that is in no document by the most frequent one like it."""
     if not (words := doubtful(question)):
         return question
     async with sessions() as session:
@@ -39,9 +39,9 @@ async def respelled(sessions: async_sessionmaker[AsyncSession], question: str) -
 
 
 async def _counts(session: AsyncSession, words: Collection[str], *, hides: bool) -> dict[str, int]:
-    """How often documents have words; where some may not be read, of those in the others."""
+    """How often documents have words; if some are hidden, only of words in the others."""
     found = select(_TERMS.c.term, _TERMS.c.cnt).where(_TERMS.c.term.in_(words))
-    with everyone():  # the index is of all documents
+    with everyone():  # the index covers all documents
         counts = {row.term: row.cnt for row in await session.execute(found)}
     if not hides:
         return counts

@@ -45,11 +45,11 @@ UNREAD = localizable("file.waiting", "The file is not read yet. Try again once i
 
 
 class DocumentStore:
-    """Files under `data_dir`, rows in SQLite, vectors in FAISS and `kv`, derived from the rows.
+    """Files under `data_dir`, rows in SQLite, and vectors in FAISS and `kv` derived from the rows.
 
-    Use between `start` and `close`. For questions embedder and judge run by `run_urgent`, for
-    ingestion the embedder runs by `run_idle`. What takes an id raises NotFoundError, and where it
-    changes something NotYoursError for a document that is only shared.
+    Use it between `start` and `close`. Embedder and judge run by `run_urgent` for questions, the
+    embedder by `run_idle` for ingestion. Methods that take an id raise NotFoundError and, if they
+    change something, NotYoursError for a document that is only shared.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class DocumentStore:
             return await session.scalar(select(func.count()).select_from(Document)) or 0
 
     async def unread(self, scope: Scope = EVERYTHING) -> int:
-        """How many documents in scope are still being taken in: parts may not be found yet."""
+        """How many documents in scope are still being ingested: parts may not be found yet."""
         if self._ingestion.idle:
             return 0
         waiting = select(func.count(Document.id)).where(Document.status == Status.UPLOADED)
@@ -155,7 +155,7 @@ class DocumentStore:
         return document
 
     async def own(self, document_id: str) -> Document:
-        """One that may be changed."""
+        """A document that the current owner may change."""
         document = await self.get(document_id)
         require_own(document)
         return document
@@ -184,7 +184,7 @@ class DocumentStore:
             return [(name, count) for name, count in rows]
 
     async def move(self, documents: Sequence[str], collection: str) -> None:
-        """Put documents of one's own into a collection; they keep their ids."""
+        """Put documents of the current owner into a collection; they keep their ids."""
         chosen = update(Document).where(Document.id.in_(documents))
         async with self._changing, self._sessions.begin() as session:
             await session.execute(chosen.values(collection=collection))
@@ -203,12 +203,12 @@ class DocumentStore:
             raise NotFoundError(message) from None
 
     async def picture(self, document_id: str, page: int, passage: str) -> Drawn:
-        """A page of a PDF, from 1. Raises DocumentError, OSError or TimeoutError, if it is none."""
+        """Draw a page of a PDF, from 1. Raises DocumentError, OSError or TimeoutError."""
         with await self.content(document_id) as original:
             return await self._ingestion.parsing.draw(Path(original.name), page, passage)
 
     async def text(self, document_id: str) -> tuple[Document, str]:
-        """A document and its text, as it was parsed. Raises DocumentError where it was not."""
+        """A document and its parsed text. Raises DocumentError if it was not parsed."""
         document = await self.get(document_id)
         try:
             return document, await self._text(document)
@@ -229,8 +229,8 @@ class DocumentStore:
         return (await asyncio.to_thread(path.read_bytes)).decode()
 
     async def watch(self, document_id: str) -> AsyncIterator[Progress]:
-        """Progress of ingestion to its end; it ends early if the document or the store goes."""
-        # Checked before the row: once it is None, the row is final.
+        """Progress of ingestion; it ends early if the document is deleted or the store closed."""
+        # Asked for before the row: once it is None, the row is final.
         progress = self._ingestion.watch(document_id)
         document = await self.get(document_id)
         return progress or final(document)
@@ -266,7 +266,7 @@ class DocumentStore:
             await self._erasure.rest(chunks)
 
     async def redaction(self, document_id: str) -> Redaction:
-        """A document's words in what is stored, to be redacted."""
+        """The redaction of a document's words in what is stored."""
         await self.own(document_id)
         try:
             _, text = await self.text(document_id)

@@ -1,7 +1,7 @@
-"""Summaries: the document that is meant, and its most central sentences, one a section at most.
+"""Summaries: finds the document meant and its most central sentences, one per section at most.
 
-The central one's embedding is close to the mean of its section, and it states facts: of two that
-are about as close, people ask for what has numbers and names.
+A central sentence has an embedding close to the mean of its section, and states facts: of two that
+are about as close, people ask for the one with numbers and names.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _HOW = re.compile(
     r"(?<=\w)(?:,| (?:for (?:me|us|my|our)|in (?:a|one|two|three|short|brief|few|simple|plain))\b)",
     re.IGNORECASE,
 )
-# They name no document.
+# Words that name no document.
 _ANY = {
     "document", "documents", "doc", "file", "files", "text", "note", "notes", "page", "upload",
     "uploaded", "latest", "last", "new", "content", "contents",
@@ -54,7 +54,7 @@ _ANY = {
     "el", "la", "este", "esta", "documento", "archivo",
 }  # fmt: skip
 _HEADING = re.compile(r"^#{1,6} ", re.MULTILINE)
-_NAMES = 1000  # of documents, the newest, among which the one that is meant is looked for
+_NAMES = 1000  # of the newest documents, one of which is meant
 _NEAREST = 8  # passages that tell which document is meant
 _SENTENCES = 2000  # of a document, at most
 _MOST = 8  # sentences
@@ -62,11 +62,11 @@ _LEAST = 3  # sections
 _CHARACTERS = 900
 _WORDS = 5  # of a sentence, at least
 _FACT = re.compile(r"\d+|(?<!\A)\b[A-Z][a-z]+")
-_FACTS, _WORTH = 3, 0.05  # how many count, and each as much as this cosine
+_FACTS, _WORTH = 3, 0.05  # how many count, and what each adds to the cosine
 
 
 def subject(question: str) -> frozenset[str] | None:
-    """The stems that say what is to be summarised, none for any document; None: no summary."""
+    """The stems that say what to summarise, none for any document; None if no summary is asked."""
     found = _ASKS.match(plain(question))
     if found is None:
         return None
@@ -82,11 +82,11 @@ def named(subject: frozenset[str], name: str) -> int:
 def central(text: str, sentences: Sequence[Chunk], vectors: Mapping[int, Vectors]) -> list[Chunk]:
     """The sentences that sum up a text, in order, from its longest sections.
 
-    `vectors` are their embeddings, float32 [dim]; a sentence without one sums up nothing.
+    `vectors` are their embeddings, float32 [dim]; a sentence without one is left out.
     """
 
     def worth(each: Chunk, mean: Vectors) -> float:
-        """How central it is, its numbers and names counted as a cosine."""
+        """Its cosine with the mean, and what its numbers and names add."""
         facts = len(_FACT.findall(text[each.start : each.end]))
         return float(vectors[each.id] @ mean) + _WORTH * min(_FACTS, facts)
 
@@ -105,7 +105,7 @@ def central(text: str, sentences: Sequence[Chunk], vectors: Mapping[int, Vectors
 
 
 def _sections(text: str, places: Sequence[Chunk]) -> list[Sequence[Chunk]]:
-    """The places under each heading, or else in each paragraph, or else in each third."""
+    """The sentences under each heading, or else in each paragraph, or else in each third."""
     for border in (_HEADING, APART):
         starts = [found.start() for found in border.finditer(text)]
         found: dict[int, list[Chunk]] = {}
@@ -175,7 +175,7 @@ def _meant(
 
 
 def _about(subject: frozenset[str], nearest: Sequence[DocumentHit]) -> str:
-    """The document that most of the nearest passages are of, if one names any of these stems."""
+    """The document of most of the nearest passages, if one of them has any of these stems."""
     for document, count in Counter(hit.document for hit in nearest).most_common(1):
         texts = (f"{hit.text} {hit.context}" for hit in nearest if hit.document == document)
         if 2 * count > len(nearest) and any(named(subject, text) for text in texts):

@@ -59,7 +59,7 @@ class Incoming:
         return self._digest.hexdigest()
 
     async def write(self, data: bytes) -> None:
-        """Append data; without room for it, DocumentTooLargeError or StorageError is raised."""
+        """Append data. Raises DocumentTooLargeError, or StorageError without room on the disk."""
         if self.size + len(data) > MAX_BYTES:
             raise DocumentTooLargeError(_TOO_LARGE, param="file")
         require_room(self.path.parent, len(data))
@@ -85,13 +85,13 @@ class Incoming:
 
 
 def arrived(directory: Path) -> None:
-    """The database knows the document of this directory."""
+    """Note that the database has the document of this directory."""
     (directory / ARRIVING).unlink(missing_ok=True)
 
 
 @contextmanager
 def _storing() -> Iterator[None]:
-    """A disk that fails is the device's fault, and no reason to give up the upload for good."""
+    """Raise OSError as StorageError: the device is at fault, and the upload may be tried again."""
     try:
         yield
     except OSError as error:
@@ -107,7 +107,7 @@ def identity(name: str, collection: str, sha256: str, owner: str) -> str:
 
 
 def document_id(place: str, owner: str) -> str:
-    """The id of an owner's document; `place` is what makes it that one."""
+    """The id of an owner's document; `place` tells it from others of the owner."""
     place = f"{owner}\0\0\0{place}" if owner else place
     return "file-" + hashlib.sha256(place.encode()).hexdigest()[:24]
 
@@ -146,8 +146,8 @@ class Upload:
     async def receive(self, into: Incoming) -> None:
         """Read the body and write the file's bytes to `into`, one piece in memory at a time.
 
-        Raises InvalidRequestError unless the body is complete and as described above, and as
-        `Incoming.write` does.
+        Raises InvalidRequestError unless the body is complete and as described above, and what
+        `Incoming.write` raises.
         """
         body = self._request.stream()
         length = self._request.headers.get("content-length", "")
