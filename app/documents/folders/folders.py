@@ -27,7 +27,7 @@ from dragon.localizable import localizable
 log = logging.getLogger(__name__)
 
 MOST = 16
-"""Folders, at most: each has a thread that waits for changes."""
+"""The most folders: each has a thread that waits for changes."""
 
 
 _WHY = {
@@ -39,12 +39,12 @@ _NO_PATH = localizable("folder.no_path", "it is no path")
 
 
 class FileState(StrEnum):
-    """How far a file of a watched folder is."""
+    """The state of a file of a watched folder."""
 
     WAITING = "waiting"  # not read yet
     WORDS = "words"  # found by its words, while vectors are made
     INDEXED = "indexed"
-    UNREAD = "unread"  # it could not be
+    UNREAD = "unread"  # it could not be read
     LEFT_OUT = "left_out"  # its document was deleted by somebody
 
 
@@ -110,9 +110,9 @@ class Folders:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def add(self, path: Path, collection: str | None = None) -> str:
-        """Follow a folder, its files being documents of a collection, named as it is by default.
+        """Follow a folder: its files are documents of a collection, by default of its name.
 
-        Of one that is followed already, files that could not be read are tried again. Returns the
+        If it is followed already, files that could not be read are tried again. Returns the
         folder's id. Raises InvalidRequestError.
         """
         async with self._changing:
@@ -145,7 +145,7 @@ class Folders:
             return folder.id
 
     async def remove(self, folder: str) -> None:
-        """Follow a folder no more, and delete the documents it brought. Raises NotFoundError."""
+        """Stop following a folder, and delete its documents. Raises NotFoundError."""
         watcher = self._watcher(folder)
         self._leaving.add(folder)
         try:
@@ -162,7 +162,7 @@ class Folders:
             .outerjoin(Document, Document.id == WatchedFile.document_id)
             .group_by(WatchedFile.folder_id, _STATE)
         )
-        # Taken before the counts: who sees that a folder was looked at sees all of its files.
+        # Taken before the counts: a folder that was looked at is listed with all of its files.
         states = [(each.folder, each.state) for each in self._own()]
         async with self.sessions() as session:
             rows = await session.execute(counted)
@@ -181,7 +181,7 @@ class Folders:
     async def files(
         self, folder: str, state: FileState | None, after: str, limit: int
     ) -> Sequence[File]:
-        """Files of a folder by path, from the one behind `after` on. Raises NotFoundError."""
+        """Files of a folder by path, those after `after`. Raises NotFoundError."""
         self._watcher(folder)
         of_folder = (
             select(WatchedFile.path, _STATE, WatchedFile.problem, WatchedFile.document_id)
@@ -215,7 +215,7 @@ class Folders:
         return found
 
     def _require_apart(self, root: Path) -> None:
-        """No file may be in two folders."""
+        """Raise InvalidRequestError if a file could be in two folders, or there are too many."""
         if len(self._watchers) >= MOST:
             most = "At most {count} folders are watched: watch one that holds several."
             raise _refused("folder.most", most, count=MOST)

@@ -1,8 +1,8 @@
-"""Keeps documents as the files of watched folders are; each change is one transaction.
+"""Keeps documents in step with the files of watched folders; each change is one transaction.
 
-A document is of a content, not of a path: a file that is moved keeps its document, and two files of
-one content in a collection share it. It goes with the last file that has it, unless somebody
-uploaded it.
+A document belongs to a content, not to a path: a file that is moved keeps its document, and two
+files with the same content in a collection share it. It is deleted with the last of them, unless
+somebody uploaded it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from app.owners import acting
 from app.storage.tables import Document, Status, WatchedFile, WatchedFolder
 from dragon.localizable import localizable
 
-# Files that are let go of, and that are noted, in one transaction, during which nobody else writes.
+# Files forgotten, and noted, in one transaction, during which nobody else writes.
 _AT_ONCE, _NOTED = 50, 500
 
 _LEFT_OUT = WatchedFile.problem.is_(None) & WatchedFile.document_id.is_(None)
@@ -42,7 +42,7 @@ def content_identity(name: str, collection: str, sha256: str, owner: str) -> str
 
 @dataclass(frozen=True)
 class Keeping:
-    """Documents of watched files: stored, given to ingestion, released."""
+    """Stores the documents of watched files, has them ingested, and releases them."""
 
     files: Path
     incoming: Path
@@ -55,7 +55,7 @@ class Keeping:
         """The files of a folder by their paths, as they were read last."""
         async with self.sessions() as session:
             of_folder = select(WatchedFile).where(WatchedFile.folder_id == folder)
-            # A part at a time, between which others are served.
+            # In parts, so that others are served in between.
             rows = await session.stream_scalars(of_folder.execution_options(yield_per=_NOTED))
             return {file.path: file async for file in rows}
 
@@ -68,7 +68,7 @@ class Keeping:
                 await session.execute(insert(WatchedFile), rows)
 
     async def hold(self, folder: WatchedFolder, path: str, data: bytes, mark: Mark) -> None:
-        """Bring a file's document up to what it holds now. Raises StorageError without room."""
+        """Update a file's document to its content. Raises StorageError without room."""
         async with self.changing:
             await to_the_end(self._hold(folder, path, data, mark))
 
@@ -108,14 +108,14 @@ class Keeping:
         document: str | None,
         new: Document | None = None,
     ) -> None:
-        """Note what was read of a file and its document, new or not; release what it had."""
+        """Note what was read of a file and its document, new or not; release its earlier ones."""
         chosen = WatchedFile.folder_id == file.folder_id, WatchedFile.path == file.path
         async with self.sessions() as session:
             await session.execute(update(WatchedFile).where(*chosen).values(read))
             file = await session.get_one(WatchedFile, (file.folder_id, file.path))
             had = file.document_id, file.previous_id
             if new is not None:
-                # What a file said before was shared, and so is what it says now.
+                # If a file's earlier content was shared, so is this.
                 shared = select(Document.id).where(Document.id.in_(had), Document.shared)
                 new.shared = await session.scalar(shared.limit(1)) is not None
                 session.add(new)
@@ -135,21 +135,21 @@ class Keeping:
             await self._without(session, await orphans(session, had))
 
     async def refuse(self, file: WatchedFile, problem: str, mark: Mark | None) -> None:
-        """Note why a file cannot be read; it is read again when its mark changes, or has none."""
+        """Note why a file cannot be read; without a mark, or when it changes, it is tried again."""
         read: dict[str, object] = {"problem": None if _is_left_out(file) else problem}
         read |= vars(mark) if mark else {"size": None, "changed_ns": None}
         async with self.changing:
             await to_the_end(self._point(file, read, None))
 
     async def forget(self, folder: str, paths: Iterable[str]) -> None:
-        """Let go of files that are not there any more, a few at a time."""
+        """Forget files that are not there any more, a few at a time."""
         waiting = iter(paths)
         while some := list(itertools.islice(waiting, _AT_ONCE)):
             async with self.changing:
                 await to_the_end(self._forget(folder, some))
 
     async def remove(self, folder: str) -> None:
-        """Let go of a folder with all of its files."""
+        """Forget a folder with all of its files."""
         unread = delete(WatchedFile).where(
             WatchedFile.folder_id == folder,
             WatchedFile.document_id.is_(None),
@@ -175,7 +175,7 @@ class Keeping:
             await self._without(session, left)
 
     async def settle(self, folder: str) -> bool:
-        """Note failed documents as problems of their files; whether some are still to be read."""
+        """Note failed documents as problems of their files; returns whether some are unread yet."""
         join = WatchedFile.document_id == Document.id
         failed = select(WatchedFile, Document.status_details).join(Document, join)
         failed = failed.where(WatchedFile.folder_id == folder, Document.status == Status.ERROR)
@@ -191,7 +191,7 @@ class Keeping:
         return waiting
 
     async def _without(self, session: AsyncSession, left: Sequence[str]) -> None:
-        """Commit, without these documents."""
+        """Delete these documents, and commit."""
         gone = await self.erasure.rows(session, left)
         await self.ingestion.commit_without(session, gone)
 
@@ -208,7 +208,7 @@ def _is_left_out(file: WatchedFile) -> bool:
 async def _stored(
     session: AsyncSession, name: str, collection: str, sha256: str
 ) -> Document | None:
-    """The document of a content, if there is one: somebody's upload, or of another file."""
+    """The document of a content, if any: somebody's upload, or another file's."""
     uploaded = await session.get(Document, identity(name, collection, sha256, acting()))
     if uploaded is not None and uploaded.expires_at is None and uploaded.purpose == "user_data":
         return uploaded
@@ -216,7 +216,7 @@ async def _stored(
 
 
 async def _name_as_files(session: AsyncSession, identity: str) -> None:
-    """Name a document whose file is gone after one that is left; an upload keeps its name."""
+    """Name a document after a file that still has it; an upload keeps its name."""
     document = await session.get_one(Document, identity)
     if document.by_hand or is_delivered_mail(document, document.kind):
         return

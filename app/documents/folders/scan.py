@@ -1,9 +1,9 @@
-"""What is in a folder: its files with their marks, and the content of one. Everything blocks.
+"""Scans a folder for its files, and reads one. Everything blocks.
 
-Folders are opened a component at a time and through no symbolic link: whoever may rename or link
-anywhere on the way could else lead a look at the folder elsewhere, to another person's files or to
-the device's own. What links lead to is somewhere else, or is found there. Opening raises OSError
-for what is not there, is a link, or may not be read.
+Folders are opened one path component at a time and through no symbolic link: whoever may rename or
+link anything on the way could otherwise redirect a scan to another person's files or to the
+device's own. The target of a link is outside of the folder, or is found in it. Opening raises
+OSError for a path that does not exist, is a link, or may not be read.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from pathspec import GitIgnoreSpec
 from app.documents.uploads import MAX_BYTES
 
 RULES = (".gitignore", ".dragonignore")
-"""Files of rules, in any directory; those of the latter go first."""
+"""Names of files with rules, in any directory; the latter's rules take precedence."""
 
 _LONGEST = 64 * 1024  # bytes of rules that are read of a file
 
-# Hidden files, what programs install or have half written, what file browsers leave.
+# Hidden files, installed packages, half-written files, what file browsers leave.
 _USUAL = (
     ".*", "node_modules/", "__pycache__/", "*~", "~$*", "[#]*[#]",
     "*.sw[a-p]", "*.tmp", "*.part", "*.partial", "*.crdownload", "Thumbs.db", "desktop.ini",
@@ -35,10 +35,10 @@ _USUAL = (
 
 @dataclass(frozen=True)
 class Ignored:
-    """The rules that hold in a directory, the outermost first, each with where they stand.
+    """The rules that hold in a directory, the outermost first, each with the directory they are in.
 
-    They are as in `.gitignore`. The nearest one to an entry decides, the usual ones last; what is
-    in a directory that is left out is not looked at.
+    Their syntax is that of `.gitignore`. The rules nearest to an entry decide, the usual ones last;
+    nothing in a directory that is left out is looked at.
     """
 
     rules: tuple[tuple[str, GitIgnoreSpec], ...]
@@ -52,7 +52,7 @@ class Ignored:
         return False
 
     def within(self, directory: int, relative: str) -> Ignored:
-        """With the rules of an open directory; `relative` to the folder, "" or ending in /."""
+        """With the rules of an open directory; its path `relative` is "" or ends in /."""
         lines = [line for name in RULES for line in _lines(directory, name)]
         spec = GitIgnoreSpec.from_lines(filter(_is_pattern, lines))
         return Ignored((*self.rules, (relative, spec))) if lines else self
@@ -73,7 +73,7 @@ def _lines(directory: int, name: str) -> list[str]:
 
 
 def _is_pattern(line: str) -> bool:
-    """Whether a line can be read; git, too, goes on without one that cannot."""
+    """Whether a line is a valid pattern; git, too, skips invalid ones."""
     try:
         GitIgnoreSpec.from_lines([line])
     except ValueError:
@@ -82,20 +82,20 @@ def _is_pattern(line: str) -> bool:
 
 
 USUAL = Ignored((("", GitIgnoreSpec.from_lines(_USUAL)),))
-"""What holds everywhere, unless a folder's own rules say otherwise."""
+"""The rules that hold everywhere, unless a folder's own say otherwise."""
 
 
 Identity = tuple[int, int]
-"""Tells a directory from another that has its path at another time."""
+"""Device and inode, which tell a directory from a later one at its path."""
 
 MOST_DIRECTORIES, MOST_FILES = 10_000, 50_000
-"""Of a folder: a system's own has more, which nobody has written."""
+"""The most in a folder: one of the system has more, which nobody has written."""
 
 _MAILDIR = frozenset({"cur", "new", "tmp"})
 
 _SAFELY = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _LISTED = _SAFELY | os.O_DIRECTORY
-# What is only passed through need not be one that may be listed, where the system knows of that.
+# A directory that is only passed through need not be readable, where the system has O_PATH.
 _PASSED = _LISTED | getattr(os, "O_PATH", 0)
 
 
@@ -105,7 +105,7 @@ def identity(status: os.stat_result) -> Identity:
 
 
 def is_made_up(status: os.stat_result) -> bool:
-    """Whether the kernel makes a file up as it is read, as in /proc: a program's environment."""
+    """Whether the kernel generates a file, as in /proc, which shows programs' environments."""
     return any(
         os.path.ismount(place) and Path(place).stat().st_dev == status.st_dev
         for place in ("/proc", "/sys")
@@ -114,19 +114,19 @@ def is_made_up(status: os.stat_result) -> bool:
 
 @dataclass(frozen=True)
 class Reader:
-    """The account that owns a folder: it may link files into it that only the device may read."""
+    """The owner of a folder, who may link files into it that only the device may read."""
 
     user: int
     groups: frozenset[int]
 
     @classmethod
     def of(cls, root: os.stat_result) -> Reader | None:
-        """Who may read a folder; None if it is root's, or the device's own account's."""
+        """The owner of a folder; None for root or the device's own account."""
         if root.st_uid in (0, os.geteuid()):
             return None
         try:
             account = pwd.getpwuid(root.st_uid)
-        except KeyError:  # of another machine, or outside of a container
+        except KeyError:  # an account of another machine, or outside of a container
             return cls(root.st_uid, frozenset())
         groups = os.getgrouplist(account.pw_name, account.pw_gid)
         return cls(root.st_uid, frozenset(groups))
@@ -151,7 +151,7 @@ class Root:
 
     @contextmanager
     def below(self, relative: str, *, listed: bool) -> Iterator[int]:
-        """A directory to be `listed`, or a file to be read; "" is the folder itself."""
+        """Open a directory to be `listed`, or a file to be read; "" is the folder itself."""
         names, flags = relative.split("/"), _LISTED if listed else _SAFELY
         descriptor = _walk(os.dup(self.descriptor), names, flags, self.apart)
         try:
@@ -165,7 +165,7 @@ class Root:
 
 @contextmanager
 def opened(path: Path, apart: Path) -> Iterator[Root]:
-    """The folder at an absolute path that leads through no link, nor through `apart`."""
+    """Open the folder at an absolute path that leads through no link, nor through `apart`."""
     own = identity(apart.stat()) if apart.exists() else None
     descriptor = _walk(os.open(path.anchor, _PASSED), path.parts[1:], _LISTED, own)
     try:
@@ -184,10 +184,10 @@ def identity_of(path: Path, apart: Path) -> Identity:
 
 
 def _walk(start: int, names: Iterable[str], flags: int, apart: Identity | None) -> int:
-    """Open what is below a directory, which this closes; the last is opened with the flags."""
+    """Open a path below a directory, which this closes; `flags` are for its last component."""
     here, rest = start, [name for name in names if name]
     try:
-        # Opened anew even if it is the start: what is only passed through cannot be listed.
+        # Even the start is opened again: it may be open for passing through alone.
         for number, name in enumerate(rest or ["."], 1):
             above = here
             here = os.open(name, flags if number >= len(rest) else _PASSED, dir_fd=above)
@@ -221,14 +221,14 @@ class Mark:
 
     @classmethod
     def of(cls, status: os.stat_result) -> Mark:
-        """That of a file with this status."""
+        """The mark of a file with this status."""
         # A file that is moved or copied here may bring an old modification time.
         return cls(status.st_size, max(status.st_mtime_ns, status.st_ctime_ns))
 
 
 @dataclass
 class Scan:
-    """The files of a folder, by relative paths that can be shown, each with its own path.
+    """The files of a folder, by relative paths that can be shown, each with its real path.
 
     `directories` are those looked into, and `closed` those that could not be (relative, ending in
     /). `bare`: it has no entry at all.
@@ -268,7 +268,7 @@ def scan(root: Path, apart: Path, stopped: Callable[[], bool] = lambda: False) -
 def _look_into(
     root: Root, relative: str, above: Ignored, found: Scan
 ) -> Iterator[tuple[str, Ignored]]:
-    """Note the files of a directory; those in it that are to be looked into. Raises OSError."""
+    """Note the files of a directory; yields the directories in it to look into. Raises OSError."""
     with root.below(relative, listed=True) as directory:
         with os.scandir(directory) as opened_here:
             entries = list(opened_here)
@@ -322,7 +322,7 @@ def _shown(path: str) -> str:
 
 
 def content_of(root: Path, apart: Path, path: str) -> tuple[bytes, Mark] | None:
-    """What a file holds; None if it changed meanwhile. Of one too large only so much. OSError."""
+    """A file's content, cut if too large; None if it changed meanwhile. Raises OSError."""
     with opened(root, apart) as folder, folder.below(path, listed=False) as descriptor:
         before = os.fstat(descriptor)
         with open(descriptor, "rb", closefd=False) as file:

@@ -1,10 +1,9 @@
-"""Follows one folder: looks at all of it when something changes in it, and now and then.
+"""Follows one folder: scans all of it when something changes in it, and now and then.
 
-Events only say that there is something to look for; what is there, a scan finds. So no event can be
-misread, and one that is lost (a network drive has none) costs a minute. Changes are heard of in the
-directories that a scan has looked into and in no others: the system is asked for each by itself.
-Asked for a folder with all that is below it, it follows links, and the whole process stands still
-until the last of them has been walked.
+An event only triggers a scan, so none can be misread, and one that is lost (a network drive has
+none) costs a minute. The system is asked for the events of each directory that a scan has looked
+into, one by one: asked for a folder with all that is below it, it follows links, and the whole
+process stands still until the last of them has been walked.
 """
 
 from __future__ import annotations
@@ -53,27 +52,27 @@ TOO_LARGE = localizable(
     "file.large", "The file is over the limit of {size} MB.", size=MAX_BYTES // 10**6
 )
 
-# A file is read once nobody has written it for so long, and given up once it is missed for so long:
-# a file that moves may be gone for a moment, and then be found elsewhere.
+# A file is read once it was not written for so long, and given up once it was missing for so long:
+# a file that is moved may be gone for a moment, and then be found elsewhere.
 _QUIET_S, _GRACE_S = 0.5, 2.0
-_SOON_S, _LATEST_S = 1.0, 60.0  # between looks, while something is awaited, and else
-_UNHEARD_S = 10.0  # between looks where the system tells of no changes
-_SLICE_S, _LONG_SLICE_S = 1.0, 5.0  # of reading files before a look, if something changed, and else
-_SHARE, _LONGEST_S = 2, 10.0  # a scan of a large folder is followed by so much more time without
+_SOON_S, _LATEST_S = 1.0, 60.0  # between scans: while something is awaited, and otherwise
+_UNHEARD_S = 10.0  # between scans where the system reports no changes
+_SLICE_S, _LONG_SLICE_S = 1.0, 5.0  # of reading between scans: if something changed, and otherwise
+_SHARE, _LONGEST_S = 2, 10.0  # the pause after a scan: so many times as long, and at most
 _ROOM_S = 0.02
 
 MOST_HEARD = 2000
-"""Directories that are listened to: to begin with one holds up everything else for 20 us."""
+"""The most directories listened to: starting with one blocks everything else for 20 us."""
 
 _MAIL = frozenset({"cur", "new"})  # in mailboxes with names like `.Sent`, too
-_AGAIN_S, _LATER_S = 1.0, 60.0  # after something that passes, and else
+_AGAIN_S, _LATER_S = 1.0, 60.0  # before a retry: after an error that passes, and otherwise
 
 
 @dataclass
 class Listener:
-    """Sets `changed` for what happens in the directories that it is told of, until it is closed.
+    """Sets `changed` when something happens in the directories it is told of, until it is closed.
 
-    `identity` is that of the folder which has the path now; it raises OSError for none.
+    `identity` returns that of the folder at the path now, or raises OSError.
     """
 
     root: Path
@@ -96,7 +95,7 @@ class Listener:
         self._others.set()
 
     async def run(self) -> None:
-        """Listen."""
+        """Listen until `close`."""
         while not self._closed:
             self._others.clear()
             self.hears = len(self._directories) <= MOST_HEARD
@@ -106,16 +105,16 @@ class Listener:
             try:
                 await self._hear()
             except (FileNotFoundError, ExceptionGroup):
-                # A directory is gone already, or a name is no text and ends all hearing.
+                # A directory is gone already, or a name that is no text has ended all events.
                 self.changed.set()
                 await pause(self._others, _AGAIN_S)
-            except (OSError, RuntimeError) as error:  # such as no more of the system's watches
+            except (OSError, RuntimeError) as error:  # such as the system's limit of watches
                 log.warning("changes in %s are found late: %s", self.root, error)
                 self.hears = False
                 await pause(self._others, _LATER_S)
 
     async def _hear(self) -> None:
-        """Hear of changes until there are other directories to listen to."""
+        """Listen until there are other directories to listen to."""
         known = self._directories
         events = awatch(
             *(self.root / each for each in known if each.isprintable()),
@@ -128,7 +127,7 @@ class Listener:
             ignore_permission_denied=True,
         )
         async with aclosing(events):
-            self.changed.set()  # by what nobody heard of before
+            self.changed.set()  # perhaps before this began
             async for changes in events:
                 there = None
                 with suppress(OSError):
@@ -157,7 +156,7 @@ class FolderState(StrEnum):
 class Watcher:
     """Follows a folder from `start` to `close`.
 
-    `apart` is a directory that is never looked into. What blocks is done by `threads`.
+    `apart` is a directory that is never looked into. Blocking work is done by `threads`.
     """
 
     folder: WatchedFolder
@@ -184,14 +183,14 @@ class Watcher:
         ]
 
     async def close(self) -> None:
-        """Return once nothing is written any more; what is not read yet is at the next start."""
+        """Stop, and return once nothing is written any more; the next start goes on."""
         self._closing.set()
         self._changed.set()
         self._listener.close()
         await asyncio.gather(*self._tasks)
 
     def look_again(self) -> None:
-        """Have the folder looked at now."""
+        """Have the folder scanned now."""
         self._changed.set()
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
@@ -223,7 +222,7 @@ class Watcher:
                 await pause(self._closing, _QUIET_S)
 
     async def _look(self) -> float:
-        """Bring documents up to what is there; returns in how many seconds to look again."""
+        """Update documents to the folder's files; returns the seconds until the next scan."""
         began = time.monotonic()
         try:
             found = await self._in_thread(
@@ -237,7 +236,7 @@ class Watcher:
             self._scan_s = time.monotonic() - began
         self._listener.tell(found.directories)
         known = await self.keeping.known(self.folder.id)
-        # Where a drive is not mounted there is an empty directory; else somebody emptied it.
+        # A drive that is not mounted leaves an empty directory; one seen with files was emptied.
         if found.bare and known and found.identity != self._full:
             self.state = FolderState.MISSING
             return _SOON_S
@@ -254,7 +253,7 @@ class Watcher:
         )
 
     async def _read(self, found: Scan, known: Mapping[str, WatchedFile]) -> float:
-        """Read what changed, the latest first; returns in how many seconds to go on."""
+        """Read what changed, the latest first; returns the seconds until the next scan."""
         changed = [
             (mark.changed_ns, path)
             for path, (_, mark) in found.files.items()
@@ -266,7 +265,7 @@ class Watcher:
             if 0 <= quiet < _QUIET_S:
                 latest = min(latest, _QUIET_S - quiet)
                 continue
-            # Or what changes in a new folder would wait for all of it to be read.
+            # Otherwise changes in a new folder would wait for all of it to be read.
             while not (self.keeping.ingestion.has_room or self._closing.is_set()):
                 await pause(self._closing, _ROOM_S)
             slice_s = _SLICE_S if self._changed.is_set() else _LONG_SLICE_S
@@ -300,7 +299,7 @@ class Watcher:
         return True
 
     async def _give_up(self, found: Scan, known: Mapping[str, WatchedFile]) -> float:
-        """Let go of files gone for a while; returns the seconds until the next look at others."""
+        """Forget files gone for a while; returns the seconds until the next scan."""
         now = time.monotonic()
         gone = {path for path in known.keys() - found.files.keys() if found.knows_of(path)}
         self._missed = {path: self._missed.get(path, now) for path in gone}
