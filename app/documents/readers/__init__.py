@@ -1,4 +1,4 @@
-"""Readers of the files that are taken: from bytes to the text of pages.
+"""Readers: from the bytes of a file to the text of its pages.
 
 They run in the process of `parse_worker` and import nothing of the service but each other.
 """

@@ -23,7 +23,7 @@ EXPANDED_BYTES = 200 << 20
 _MOST_ENTRIES = 10_000
 
 
-# The names of strict Open XML, and those that all else has for the same.
+# Namespaces of strict Open XML, and the usual ones for the same.
 _STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/(\w+)")
 _USUAL = rb"http://schemas.openxmlformats.org/\1/2006/\2"
 

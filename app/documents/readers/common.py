@@ -1,4 +1,4 @@
-"""Messages and text shared by all readers: cleaned up, and decoded from bytes in any encoding."""
+"""Messages and helpers of all readers: cleaning text up, and decoding bytes in any encoding."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _BLANK_LINES = re.compile(r"\n{3,}")
 
 
 def damaged(kind: str) -> Localizable:
-    """What to say of a file of some kind that its own program wrote differently."""
+    """The message for a damaged file of some kind."""
     english = "This {kind} file is damaged. Open it elsewhere and save it again."
     return localizable("file.damaged", english, kind=kind)
 
@@ -53,7 +53,7 @@ class Properties:
 
 @dataclass(frozen=True)
 class FileText:
-    """The text of each page of a file, and what the file says of itself.
+    """The text of each page of a file, and its properties.
 
     `note` says what could not be read, or not for certain; `confidence`, in percent, is that of
     pages recognised in a picture, by their number from 1.
@@ -84,7 +84,7 @@ def too_many_pages(most: int) -> UnreadableError:
 
 
 def clean(text: str) -> str:
-    """The text with line feeds alone, plain letters, and no characters that nobody sees."""
+    """The text with line feeds alone, plain letters, and no invisible characters."""
     text = _NOT_TEXT.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
     return text.translate(_PLAIN) if _NOT_PLAIN.search(text) else text  # translating is slow
 
@@ -110,29 +110,29 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-# In which people's files are. Of more a short text is taken for a rare one.
+# Encodings of people's files. With more of them, a short text is taken for a rare one.
 _LIKELY = [
     "cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "koi8_r",
     "cp932", "euc_jp", "gb18030", "big5", "cp949",
 ]  # fmt: skip
 _USUAL = "cp1252"
-# What is called by these names is that of Windows, as browsers have it.
+# These names mean encodings of Windows, as in browsers.
 _MISNAMED = {"iso8859-1": "cp1252", "ascii": "cp1252", "shift_jis": "cp932", "gb2312": "gb18030"}
-_SAMPLE = 1 << 18  # bytes, of which the encoding is told
+_SAMPLE = 1 << 18  # bytes, from which the encoding is guessed
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
-_FEW, _SHARE = 3, 0.001  # control characters of a text that something has left in it
+_FEW, _SHARE = 3, 0.001  # control characters that a text may have: how many, or what share
 
 
 @dataclass(frozen=True)
 class Decoded:
-    """A text, and by which encoding if that was guessed."""
+    """A text, and its encoding if that was guessed."""
 
     text: str
     guessed: str = ""
 
     @property
     def note(self) -> Localizable | None:
-        """What to say of a guess."""
+        """The note about a guess, if it was one."""
         if not self.guessed:
             return None
         guess = "The file does not say how its letters are encoded; {encoding} was guessed."
@@ -140,9 +140,9 @@ class Decoded:
 
 
 def decoded(data: bytes, declared: str = "") -> Decoded | None:
-    """The text, without the control characters that a program left in it; None for other data.
+    """The text, without the few control characters that it may have; None for other data.
 
-    What is `declared` is believed where the bytes can be that, and say nothing else.
+    The encoding `declared` is believed if the bytes are valid in it, and say nothing else.
     """
     text, guessed = _text(data, declared)
     most = 0 if guessed else max(_FEW, _SHARE * len(text or ""))

@@ -30,7 +30,7 @@ def csv_rows(text: str, *, named: bool) -> list[list[str]] | None:
     delimiters, which csv.Sniffer would take them for.
     """
     csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))
-    if said := _SAID.match(text):  # by Excel, which has it as the first line
+    if said := _SAID.match(text):  # in the first line, as Excel has it
         return list(_read(text[said.end() :], said[1]))
     for delimiter in sorted(_DELIMITERS, key=lambda each: -text[:10_000].count(each)):
         sample = list(_read(text, delimiter, _SAMPLE))
@@ -41,7 +41,7 @@ def csv_rows(text: str, *, named: bool) -> list[list[str]] | None:
             if len(widths) > 2 and min(widths) == max(widths) >= (3 if delimiter == "," else 2):
                 return list(_read(text, delimiter))
         elif wide := [width for width in widths if width > 1]:
-            # What stands above the header is narrower, as in the exports of banks.
+            # Lines above the header are narrower, as in the exports of banks.
             table = widths[widths.index(mode(wide)) :]
             if sum(width > 1 for width in table) > _FILLED * len(table):
                 return list(_read(text, delimiter))
@@ -112,7 +112,7 @@ _CUE = re.compile(r"(?:00:)?(\d\d:\d\d(?::\d\d)?)[.,]\d{3} --> [^\n]*\n")
 _FOLDED = re.compile(r"\n[ \t]")
 _PROPERTY = re.compile(r'(?:[\w-]+\.)?([A-Za-z-]+)(?:;(?:[^:;"]|"[^"]*")*)*:(.*)')
 _ESCAPED = re.compile(r"\\([nN,;\\])")
-# What a person has entered, as it is called; the rest is for programs.
+# Properties that people enter, and what they are called; the rest is for programs.
 _NAMES = {
     "SUMMARY": "What", "FN": "Name", "DTSTART": "Start", "DTEND": "End", "DUE": "Due",
     "RRULE": "Repeated", "LOCATION": "Place", "DESCRIPTION": "Description", "STATUS": "Status",
@@ -125,7 +125,7 @@ _PROSE = ("Description", "Note")  # lines of their own, which say what they are 
 
 
 def recorded(text: str) -> str | None:
-    """The text of such a file as people would write it; None if it is none."""
+    """The text of such a file as people would write it; None if it is none of these."""
     if _CARDS.match(text):
         return "\n".join(_cards(text))
     if _CUE.search(text[:200]):
@@ -134,7 +134,7 @@ def recorded(text: str) -> str | None:
 
 
 def _cards(text: str) -> list[str]:
-    """The records of events, tasks and people, and what is said of each behind all of them."""
+    """The records of events, tasks and people, then the descriptions of each."""
     records: list[str] = []
     said: list[str] = []
     fields: dict[str, str] = {}
@@ -162,7 +162,7 @@ def _cards(text: str) -> list[str]:
 
 
 def _moment(value: str) -> str:
-    """A day or a time as people write it; what is neither stays."""
+    """A day or a time as people write it; anything else stays."""
     with suppress(ValueError, OverflowError):
         moment = datetime.fromisoformat(value)
         if "T" not in value:
@@ -174,7 +174,7 @@ def _moment(value: str) -> str:
 
 
 def _last_day(end: str, start: str) -> str:
-    """The last of whole days, whose end is the day after it, though some programs say the last."""
+    """The last of whole days: that before `end`, unless a program gave the last one itself."""
     with suppress(ValueError, OverflowError):
         last = str(date.fromisoformat(end) - timedelta(days=1))
         return last if last >= start else end
@@ -182,7 +182,7 @@ def _last_day(end: str, start: str) -> str:
 
 
 def _spoken(text: str) -> Iterator[str]:
-    """A line a sentence, with the time at which it begins."""
+    """One line per sentence, with the time at which it begins."""
     said = ""
     pieces = _CUE.split(text)
     for time, cue in zip(pieces[1::2], pieces[2::2], strict=True):

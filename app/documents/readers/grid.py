@@ -1,7 +1,7 @@
 """Tables as a person sees them, whatever file they are in: one grid for all readers.
 
-What spans several rows or columns stands in each of them. Rows of a header become one name a
-column, no name is there twice, and lines above the header or below the last row are lines.
+A cell that spans several rows or columns is repeated in each. The rows of a header become one
+unique name per column, and lines above the header or below the last row stay lines.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _FIGURE = re.compile(
     r"[-+(]?[^\w\s]?\s?\d[\d.,'’\s]*(?:[%)]|\s?[^\W\d_]{1,3})?|\d{1,4}[-./]\d{1,2}[-./]\d{2,4}.*"
 )
 _YEAR = re.compile(r"(?:1[5-9]|20)\d\d")
-_FULL = 0.6  # of the fullest row's cells, that a header has
+_FULL = 0.6  # of the fullest row's cells: a header has as many
 _LONG_NAME = 25  # characters
-_LOOKED_AT = 50  # rows, for what a table is like
+_LOOKED_AT = 50  # rows, to tell what a table is like
 MOST_COLUMNS = 1000
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell that reaches over so many rows and columns; `heads` if it is marked as a name."""
+    """A cell that spans so many rows and columns; `heads` if it is marked as a header."""
 
     text: str
     down: int = 1
@@ -41,7 +41,7 @@ class Cell:
 
 
 def table_lines(table: Iterable[Iterable[str | Cell]]) -> list[str]:
-    """A line a row, each value behind the name of its column where the table has names."""
+    """One line per row, each value after the name of its column if the table has names."""
     cells = [[_cell(each) for each in row] for row in table]
     rows, headers = _filled(cells), _marked(cells)
     kept = [n for n, row in enumerate(rows) if any(row)]
@@ -75,7 +75,7 @@ def _cell(cell: str | Cell) -> Cell:
 
 
 def _filled(cells: Sequence[Sequence[Cell]]) -> list[list[str]]:
-    """Rows of texts, those of cells that span more in each place of theirs."""
+    """Rows of texts, that of a spanning cell in each of its places."""
     rows: list[list[str]] = []
     reaching: dict[int, tuple[int, str]] = {}  # by column: for how many rows more, and what
     for row in cells:
@@ -104,7 +104,7 @@ def _filled(cells: Sequence[Sequence[Cell]]) -> list[list[str]]:
 
 
 def _marked(cells: Sequence[Sequence[Cell]]) -> int:
-    """How many rows of names the marks and spans of a table show."""
+    """The number of header rows that the marks and spans of a table show."""
     count = next((n for n, row in enumerate(cells) if not all(c.heads for c in row)), 0)
     if count or not cells or len(cells) < 3:
         return count
@@ -128,7 +128,7 @@ def _first(rows: Sequence[Sequence[str]]) -> int:
 
 
 def _is_a_note(row: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Whether a last row is a sentence, and no name that has nothing in its columns."""
+    """Whether a last row is a sentence, and not a name without values."""
     usual = mode(sum(map(bool, each)) for each in rows[:_LOOKED_AT])
     said = _distinct(row)
     return usual > 2 and len(said) == 1 and len(said[0]) > _LONG_NAME and " " in said[0]
@@ -158,7 +158,7 @@ def names_columns(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _columns(header: Sequence[Sequence[str]], width: int) -> list[str | None]:
-    """A name a column, of all rows of the header; one that is there already has a number."""
+    """One name per column, from all rows of the header; a repeated name is numbered."""
     names: list[str | None] = []
     for n in range(width):
         parts = _distinct([row[n] for row in header if n < len(row)])
@@ -169,7 +169,7 @@ def _columns(header: Sequence[Sequence[str]], width: int) -> list[str | None]:
 
 
 def record(pairs: Iterable[tuple[str | None, str]]) -> Iterator[str]:
-    """The lines of a record: values behind their names."""
+    """The lines of a record: values after their names."""
     plain = ((name, _LIKE_A_FIELD.sub(", ", value)) for name, value in pairs if value)
     items = [f"{name}: {value}" if name else value for name, value in plain]
     if not items:

@@ -1,7 +1,7 @@
 """HTML as visible text, with tables as records; EPUB, whose chapters are HTML; and Markdown.
 
-Markdown stays as it stands, but for what is there for programs: front matter becomes properties,
-its title a heading; tables become a line a row; wiki links read as they are shown.
+Markdown stays as it is, except what is meant for programs: front matter becomes properties and its
+title a heading, tables become one line per row, and wiki links read as they are shown.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _pieces(root: Any) -> Iterator[str]:
 
 
 def _refers_to_a_note(element: Any) -> bool:
-    """Whether it is the small number of a note, which is no part of the word before it."""
+    """Whether it is the raised number of a note, which is no part of the word before it."""
     if element.tag != "a" or "#" not in element.get("href", ""):
         return False
     named = {element.get("role"), element.get("epub:type")} & {"doc-noteref", "noteref"}
@@ -131,7 +131,7 @@ def _opening(element: Any) -> str:
 
 
 def _spaced(element: Any, text: str) -> str:
-    """Line breaks count in `pre` alone."""
+    """The text with line breaks only in `pre`."""
     if element is not None and element.tag == "pre":
         return text
     return text.replace("\n", " ").replace("\r", " ").replace("\f", " ")
@@ -149,7 +149,7 @@ def _table(table: Any) -> list[list[Cell]]:
 
 
 def _is_for_layout(table: Any) -> bool:
-    """Whether it only places others: there are tables in it, and it names no columns."""
+    """Whether it is for layout: it has tables in it, and no header cells."""
     named = (next(cell.iterancestors("table")) is table for cell in table.iter("th"))
     return table.find(".//table") is not None and not any(named)
 
@@ -208,7 +208,7 @@ _TABLE = re.compile(rf"^{_ROW}\n{_RULE.pattern}(?:\n{_ROW})*$", re.MULTILINE)
 _BORDER = re.compile(r"(?<!\\)\|")
 _FRONT = re.compile(r"---[ \t]*\n(.{0,65536}?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _TITLE = re.compile(r"\s*# ")
-# Code, which is left alone, or [[note#heading|alias]], before which ! shows what is linked.
+# Code, which is left alone, or a link [[note#heading|alias]]; a ! before it embeds the note.
 _LINK = re.compile(
     r"(?P<code>(?P<ticks>`+)[^`].*?(?P=ticks))"
     r"|!?\[\[(?=\S)(?P<note>[^\[\]|#\\]*)(?:#(?P<part>[^\[\]|\\]*))?(?:\\?\|(?P<alias>[^\[\]]*))?\]\]"
@@ -216,7 +216,7 @@ _LINK = re.compile(
 
 
 def markdown_text(text: str) -> str:
-    """The text, each row of a table with its columns' names."""
+    """The text, each row of a table with the names of its columns."""
     parts = _CODE.split(text)
     for n in range(0, len(parts), 2):  # between blocks of code
         lines = parts[n].split("\n")
@@ -232,7 +232,7 @@ def _records(table: re.Match[str]) -> str:
 
 
 def without_front_matter(text: str) -> tuple[str, Properties]:
-    """The text behind YAML front matter, under its title as a heading; and what that says."""
+    """The text after YAML front matter, under its title as a heading; and its properties."""
     said = None
     if found := _FRONT.match(text):
         with suppress(yaml.YAMLError, ValueError):
@@ -246,7 +246,7 @@ def without_front_matter(text: str) -> tuple[str, Properties]:
 
 
 def _properties(said: Mapping[object, object]) -> Properties:
-    """What the keys of front matter say, whatever stands under them."""
+    """The properties in front matter, whatever the types of its values."""
     tags = said.get("tags", said.get("tag"))
     each = tags.replace(",", " ").split() if isinstance(tags, str) else tags
     named = [_words(tag) for tag in each[:MOST_TAGS]] if isinstance(each, list) else []

@@ -77,7 +77,7 @@ class Recognised:
 
 @dataclass(frozen=True)
 class Tesseract:
-    """The program, and folders it reads; `tell` is called with the page looked at, of how many."""
+    """The program and the folders it reads; `tell` is called with a page's number, of how many."""
 
     program: Path
     folders: Sequence[Path]
@@ -85,7 +85,7 @@ class Tesseract:
     tell: Callable[[int, int], None]
 
     def read(self, image: Any, page_of: tuple[int, int]) -> Recognised | None:
-        """What stands on a grayscale image of Pillow's; None where that failed or took too long."""
+        """The text of a grayscale Pillow image; None if recognition failed or took too long."""
         self.tell(*page_of)
         if time.monotonic() > self.deadline:
             return None
@@ -100,7 +100,7 @@ class Tesseract:
 
     @cached_property
     def languages(self) -> Sequence[str]:
-        """Those that are installed, English first. Raises UnreadableError if there is none."""
+        """The installed languages, English first. Raises UnreadableError if there is none."""
         listed = self._run("--list-langs").stdout.decode("utf-8", "replace").splitlines()[1:]
         found = sorted({*listed} - _NO_LANGUAGES, key=lambda each: (each != "eng", each))
         if not found:
@@ -138,7 +138,7 @@ def installed(tell: Callable[[int, int], None] = lambda page, of: None) -> Tesse
 
 
 def _limit() -> None:
-    """A page may take only so long, and ends with the parser."""
+    """Limit the time that a page takes, and have it end with the parser."""
     resource.setrlimit(resource.RLIMIT_CPU, (_PAGE_SECONDS, _PAGE_SECONDS))
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -168,7 +168,7 @@ def _certainty(words: Sequence[dict[str, str]]) -> float:
 def looked_at(
     pages: Sequence[Recognised | str | None], ocr: Tesseract | None, stamped: int = 0
 ) -> FileText:
-    """The text of pages that may be pictures: None for one not read, `stamped` more besides."""
+    """The text of pages that may be pictures: None is a page not read, and `stamped` more are."""
     texts = [page.text if isinstance(page, Recognised) else page or "" for page in pages]
     confidence = {
         n: page.confidence
@@ -205,7 +205,7 @@ def looked_at(
 
 
 def image_text(data: bytes, kind: str, ocr: Tesseract | None) -> FileText:
-    """What stands on the pages of an image. Raises UnreadableError."""
+    """The text on the pages of an image. Raises UnreadableError."""
     from PIL import Image, ImageSequence
 
     if ocr is None:
@@ -227,7 +227,7 @@ def image_text(data: bytes, kind: str, ocr: Tesseract | None) -> FileText:
 
 
 def _page(image: Any) -> Any:
-    """The image as it is looked at, in gray, of a size that is good to read."""
+    """The image turned upright, in gray, at a size that is good to read."""
     from PIL import Image, ImageOps
 
     if image.width * image.height > _LARGEST:

@@ -29,7 +29,7 @@ _HEADING = re.compile(r"[Hh]eading ?([1-6])|(Title)")
 _TITLES, _LISTS = {"title", "ctrTitle"}, {"body", "obj"}
 _BULLETED = {f"{_A}buChar", f"{_A}buAutoNum"}
 _REPEATED = {"dt", "ftr", "hdr", "sldNum", "sldImg"}
-_COVERED = {("hMerge", "1"), ("vMerge", "1")}  # by another cell that reaches over it
+_COVERED = {("hMerge", "1"), ("vMerge", "1")}  # by a cell that spans it
 
 
 def docx_pages(archive: Archive) -> list[str]:
@@ -61,9 +61,9 @@ def _blocks(element: Any, headings: Mapping[str, str]) -> Iterator[str]:
 
 
 def _table(table: Any, headings: Mapping[str, str]) -> list[list[Cell]]:
-    """Rows without those of tables within it; a cell that goes on below reaches over those rows."""
+    """Rows without those of nested tables; a cell merged with those below spans their rows."""
     rows: list[list[Cell]] = []
-    above: dict[int, tuple[int, int]] = {}  # by column: where the cell stands that goes on
+    above: dict[int, tuple[int, int]] = {}  # by column: the place of a merged cell
     for row in table.iterchildren(f"{_W}tr"):
         cells: list[Cell] = []
         column = 0
@@ -96,7 +96,7 @@ def _paragraph(paragraph: Any, headings: Mapping[str, str]) -> str:
 
 
 def _headings(archive: Archive) -> dict[str, str]:
-    """The names of styles, which are English whatever language their ids are in."""
+    """The names of styles by id; they are English whatever language the ids are in."""
     if _STYLES not in archive.names:
         return {}
     return {
@@ -172,7 +172,7 @@ def _cell(cell: Any) -> Cell:
 
 
 def _lines(element: Any, *, listed: bool) -> Iterator[str]:
-    """The paragraphs; as items of a list where they have bullets, as `listed` ones have."""
+    """The paragraphs; as list items if they have bullets, as `listed` ones do by default."""
     for paragraph in element.iter(f"{_A}p"):
         runs = paragraph.iter(f"{_A}t", f"{_A}br")
         text = one_line("".join(" " if run.tag == f"{_A}br" else run.text or "" for run in runs))
@@ -183,7 +183,7 @@ def _lines(element: Any, *, listed: bool) -> Iterator[str]:
 
 
 def _chart(root: Any) -> list[str]:
-    """A line a category, with the value of each series."""
+    """One line per category, with the value of each series."""
     names, table = [""], dict[str, list[str]]()
     for series in root.iter(f"{_C}ser"):
         title = " ".join(v.text or "" for v in series.iterfind(f"{_C}tx//{_C}v"))
@@ -218,12 +218,12 @@ def rtf_text(data: bytes) -> str:
     from striprtf.striprtf import rtf_to_text
 
     source = _PICTURES.sub(b"", data).decode("latin-1")
-    source = source.replace("\\fldinst{", "\\fldinst {")  # else it seeks links in quadratic time
+    source = source.replace("\\fldinst{", "\\fldinst {")  # else finding links takes quadratic time
     source = _ROWS.sub(f"{{{_ROW}}}", _CELLS.sub(f"{{{_CELL}}}", source))
     source = _OUTLINED.sub(lambda found: f"{{{'#' * (int(found[1]) + 1)} }}", source)
     try:
         text = rtf_to_text(source, errors="replace")
-    except (ValueError, LookupError, TypeError):  # what a number that is none ends in
+    except (ValueError, LookupError, TypeError):  # by numbers that are none
         raise UnreadableError(damaged(".rtf")) from None
     text = _BARE_MARKS.sub("", _BULLETS.sub("- ", text))
     return tidy("\n\n".join(_rtf_blocks(text)))
@@ -252,7 +252,7 @@ _LEFT_OUT = {
     f"{_TEXT}table-of-content",
     f"{_TEXT}note-citation",
 }
-# What stands in a paragraph and has paragraphs of its own.
+# Elements in a paragraph that have paragraphs of their own.
 _FLOATING = {f"{_TEXT}note", f"{_DRAW}frame", f"{_DRAW}custom-shape"}
 _SPACES = {f"{_TEXT}s": " ", f"{_TEXT}tab": "\t", f"{_TEXT}line-break": "\n"}
 _FIELDS = {"date-time", "footer", "header", "page-number"}
@@ -306,25 +306,25 @@ def _odf_blocks(element: Any) -> Iterator[str]:
 
 
 def _apart(paragraph: Any) -> Iterator[str]:
-    """The paragraphs of what stands in another."""
+    """The paragraphs of the notes and frames in a paragraph."""
     for child in paragraph:
         yield from _odf_blocks(child) if child.tag in _FLOATING else _apart(child)
 
 
 def _items(items: Any) -> Iterator[str]:
-    """A line an item; those of lists within it follow it."""
+    """One line per item; the items of nested lists follow it."""
     for item in items:
         for block in _odf_blocks(item):
             yield block if block.startswith("- ") else f"- {one_line(block)}"
 
 
 def odf_text(cell: Any) -> str:
-    """What stands in a cell, on one line."""
+    """The text of a cell, on one line."""
     return " ".join(_odf_blocks(cell))
 
 
 def odf_cells(row: Any, text_of: Callable[[Any], str]) -> list[Cell]:
-    """The cells of a row but for those that another reaches over, and blank ones at its end."""
+    """The cells of a row without those that another spans, and without blank ones at its end."""
     cells: list[Cell] = []
     for cell in row.iterchildren(f"{TABLE}table-cell"):
         count = repetitions(cell, f"{TABLE}number-columns-repeated")
@@ -338,7 +338,7 @@ def odf_cells(row: Any, text_of: Callable[[Any], str]) -> list[Cell]:
 
 
 def repetitions(element: Any, attribute: str) -> int:
-    """How often a cell or row says to be there; Python converts no more than some digits."""
+    """How often a cell or row is repeated; cut to ten digits, since Python converts only some."""
     count = element.get(attribute, "1")
     return int(count[:10]) if count.isdecimal() else 1
 

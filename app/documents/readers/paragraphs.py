@@ -1,4 +1,4 @@
-"""Joins what was only broken to fit a width: one line a paragraph, for text, mail and PDF alike.
+"""Joins lines that were only broken to fit a width: one line per paragraph, in any reader.
 
 Lists, tables, headings, verse and addresses keep their lines.
 """
@@ -11,10 +11,10 @@ from itertools import pairwise
 from app.documents.readers.common import PAGE_BREAK, clean
 
 ENDS = '.!?…:;|。！？"”’»)]'
-"""What a line ends with that does not run on."""
+"""The last characters of lines that do not run on."""
 
 _ENDS = re.compile(r"[.!?…:;|。！？][\"'”’»)\]]*$")
-# What begins a line of its own: items, quotes, headings, rows, fences, records.
+# Beginnings of lines of their own: items, quotes, headings, rows, fences, records.
 _APART = re.compile(
     r"[-*+•–—>#|=~`\[{<]|\d{1,3}[.)](?:\s|$)|[a-zA-Z][.)]\s"
     r"|[^\W\d_][\w -]{0,40}: |[^\n;]{1,200}; [^\n:;]{1,60}: "
@@ -48,7 +48,7 @@ def paragraphs(text: str) -> str:
 
 
 def _joined(lines: list[str]) -> list[str]:
-    """Lines without a blank one, those of a paragraph as one."""
+    """Lines, none of them blank, with those of a paragraph joined."""
     if len(lines) < 2:
         return lines
     width = max(len(line.rstrip()) for line in lines)
@@ -97,7 +97,7 @@ def _first(line: str) -> str:
 
 
 def glued(line: str, following: str) -> str:
-    """Two parts of a paragraph as one; of a word that was divided between them nothing is lost."""
+    """Two parts of a paragraph as one, also where a word was divided between them."""
     return "".join(_seam(line, following))
 
 
@@ -109,7 +109,7 @@ def _seam(line: str, following: str) -> tuple[str, str]:
 
 
 def unwrapped(page: str) -> str:
-    """The text of a page, in whose words a program may have marked where lines divide them."""
+    """The text of a page with lines joined, also where a mark divides a word between them."""
     page = page.replace("\r\n", "\n").replace("\r", "\n").replace(PAGE_BREAK, "\n")
     lines = clean(re.sub(r"[\ufffe\u00ad]\n?", "", page)).split("\n")
     return paragraphs("\n".join(line.strip() for line in lines))

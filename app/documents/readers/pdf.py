@@ -49,7 +49,7 @@ def pdf_text(data: bytes, ocr: Tesseract | None) -> FileText:
     """The text of each page in order; blank pages are empty. Raises UnreadableError."""
     pages: list[Recognised | str | None] = []
     written: list[str] = []  # into the forms and on the margins
-    stamped = 0  # pages with but a stamp as text, and a picture that was not read
+    stamped = 0  # pages with only a stamp as text, and a picture that was not read
     layout = Layout()
     try:
         document = pypdfium2.PdfDocument(data)
@@ -106,7 +106,7 @@ def _page_text(page: Any, layout: Layout) -> str:
     boxes = [text_page.get_rect(n) for n in range(text_page.count_rects())]
     upright = sum(right - left >= top - bottom for left, bottom, right, top in boxes)
     columned = None
-    # Whether anything stands far beside what comes before it in the file, as in columns.
+    # Whether any text is far to the side of that before it in the file, as in columns.
     aside = (
         b[1] < (a[1] + a[3]) / 2 < b[3] and b[0] - a[2] > a[3] - a[1] for a, b in pairwise(boxes)
     )
@@ -119,7 +119,7 @@ def _page_text(page: Any, layout: Layout) -> str:
 
 
 def _filled_in(page: Any, form: Any) -> Iterator[str]:
-    """What people have written into the page's form fields and notes."""
+    """The text that people have entered in the page's form fields and notes."""
     for n in range(raw.FPDFPage_GetAnnotCount(page)):
         note = raw.FPDFPage_GetAnnot(page, n)
         kind = raw.FPDFAnnot_GetSubtype(note)
@@ -333,8 +333,8 @@ def _unnumbered(line: str) -> str:
 
 
 _SCALE = 2.0  # pixels a point: 144 an inch
-_MOST_DRAWN = 6_000_000  # of large plans
-_TELLING = 12  # letters of a line that are likely to stand only once
+_MOST_DRAWN = 6_000_000  # pixels, for large plans
+_TELLING = 12  # letters of a line that are likely to occur only once
 _MARKED = (255, 222, 89)
 
 

@@ -1,4 +1,4 @@
-"""The text of each page of a file of any kind; of mail, with that of its attachments."""
+"""Reads a file of any kind as the text of its pages; mail with its attachments."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _reading(kind: FileKind, data: bytes, ocr: Tesseract | None, nested: int) ->
 
 
 def _plain_pages(kind: str, text: str) -> list[str]:
-    """The pages of what is text already."""
+    """The pages of a plain-text file."""
     match kind:
         case "csv":
             return ["\n".join(table_lines(csv_rows(text, named=True) or []))]
@@ -106,7 +106,7 @@ def _plain_pages(kind: str, text: str) -> list[str]:
 
 
 _SHOWN = ("From", "To", "Cc", "Date", "Subject")
-# The line before each message of a mailbox; lines of text like it begin with > there.
+# The line before each message of a mailbox, which puts > before such lines of text.
 _SEPARATOR = re.compile(rb"(?:\A|(?<=\n)\r?\n)From [^\n]*\d\d:\d\d[^\n]*\n")
 _QUOTED = re.compile(rb"^>(>*From )", re.MULTILINE)
 
@@ -159,7 +159,7 @@ def _parts(message: Any, read: _Read) -> list[str]:
 
 
 def _said(part: Any, read: _Read) -> list[str]:
-    """All that a part says: of alternatives the plainest with text, and what else only one has."""
+    """The texts of a part; of alternatives the plainest with text, and the attachments of all."""
     kind = part.get_content_type()
     if kind == "message/rfc822":
         return [text for inner in part.iter_parts() for text in _parts(inner, read)]

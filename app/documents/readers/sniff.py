@@ -52,7 +52,7 @@ _OPEN = "application/vnd.oasis.opendocument"
 
 
 class FileKind(StrEnum):
-    """The type of a file, with its Content-Type and suffixes, of which the usual one is first."""
+    """The type of a file, with its Content-Type and its suffixes, the usual one first."""
 
     media_type: str
     suffixes: list[str]
@@ -100,7 +100,7 @@ class FileKind(StrEnum):
         return self not in (FileKind.PNG, FileKind.JPEG, FileKind.TIFF, FileKind.WEBP)
 
 
-# Of archives, by an entry that only they have, and by what their entry "mimetype" says.
+# Kinds of archives, by an entry that only they have, and by the content of "mimetype".
 _PARTS = {DOCX_TEXT: FileKind.DOCX, XLSX_BOOK: FileKind.XLSX, PPTX_SLIDES: FileKind.PPTX}
 _DECLARED = {
     kind.media_type: kind for kind in (FileKind.EPUB, FileKind.ODT, FileKind.ODS, FileKind.ODP)
@@ -108,7 +108,7 @@ _DECLARED = {
 _PACKED = {*_PARTS.values(), *_DECLARED.values()}
 
 ACCEPTED = [suffix for kind in FileKind for suffix in kind.suffixes] + ["text/*"]
-"""What a file dialog is to offer: suffixes and media types, as HTML's `accept` has them."""
+"""The suffixes and media types that a file dialog offers, as in HTML's `accept`."""
 
 TAKEN = localizable(
     "file.taken",
@@ -118,7 +118,7 @@ TAKEN = localizable(
 
 
 def telling_suffix(name: str) -> str:
-    """What of a name has a say in the kind of a text: ".md", or ""."""
+    """The suffix of a name if it helps to tell the kind of a text, such as ".md"; else ""."""
     suffix = Path(name).suffix.lower()
     telling = (FileKind.MARKDOWN, FileKind.CSV, FileKind.HTML)
     return suffix if any(suffix in kind.suffixes for kind in telling) else ""

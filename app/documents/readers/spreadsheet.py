@@ -24,7 +24,7 @@ from dragon.localizable import localizable
 
 _MOST_REPEATED, _MOST_BLANK = 50_000, 1000  # rows
 _STYLES = "xl/styles.xml"
-# Those that have a number and no code in the file, ECMA-376 part 1, 18.8.30.
+# Formats with a number and no code in the file, ECMA-376 part 1, 18.8.30.
 _BUILT_IN = {
     "2": "0.00", "3": "#,##0", "4": "#,##0.00", "9": "0%", "10": "0.00%",
     "37": "#,##0;(#,##0)", "38": "#,##0;(#,##0)", "39": "#,##0.00;(#,##0.00)",
@@ -36,7 +36,7 @@ _LITERAL = re.compile(r'"([^"]*)"|\\(.)')
 # Characters that babel interprets even in a literal, and their stand-ins.
 _HIDDEN = str.maketrans("%;'", "\ue025\ue03b\ue027")
 _BACK = {new: old for old, new in _HIDDEN.items()}
-# Dates, fractions, powers, thousands and literals that are left out here.
+# Dates, fractions, powers, scaling by thousands and literals: they are left out here.
 _OTHER = re.compile(r"[dyhs@/\"\\]|E[+-]|[#0?],(?![#0?])")
 _CONDITIONAL = re.compile(r"\[[<>=]")
 _UNRESULTED = re.compile(
@@ -53,8 +53,8 @@ Cell = str | float | bool | datetime.date | datetime.time | datetime.timedelta
 def xlsx_text(data: bytes) -> FileText:
     """The sheets in order, each under its name, and a note if formulas have no results.
 
-    What a formula gave stands there, not the formula. A blank row ends a table; a line by itself
-    above one stays a line. Raises UnreadableError.
+    Formulas are shown by their results. A blank row ends a table; a line by itself above one stays
+    a line. Raises UnreadableError.
     """
     from python_calamine import CalamineError, CalamineWorkbook
 
@@ -84,7 +84,7 @@ def xlsx_text(data: bytes) -> FileText:
 
 
 def ods_text(archive: Archive) -> FileText:
-    """The same of an ODS file, whose cells have their values beside what is shown."""
+    """The same for an ODS file, whose cells have values besides the text that they show."""
     texts, repeated = [], 0
     for table in archive.xml("content.xml").iter(f"{TABLE}table"):
         rows: list[list[Placed]] = []
@@ -104,7 +104,7 @@ def ods_text(archive: Archive) -> FileText:
 
 
 def _value(cell: Any) -> str:
-    """The value of a cell, else what is shown: no mark of it depends on where it was written."""
+    """The value of a cell, which is the same in all locales, else the text that it shows."""
     said: dict[str, str] = {name.removeprefix(OFFICE): value for name, value in cell.items()}
     with suppress(KeyError, ValueError):
         match said.get("value-type"):
@@ -155,7 +155,7 @@ def _formats(sheet: bytes, codes: Mapping[str, str]) -> Formats:
 def _placed(
     sheet: Sequence[Sequence[Cell]], merged: Iterable[Merged], codes: Formats
 ) -> Iterator[list[Placed]]:
-    """The cells of each row but for those that another reaches over."""
+    """The cells of each row without those that another spans."""
     spans = {start: (end[0] - start[0] + 1, end[1] - start[1] + 1) for start, end in merged}
     covered = {
         (row, column)
@@ -178,7 +178,7 @@ def _sheet(name: str, rows: Iterable[Sequence[Placed]]) -> list[str]:
 
 
 def _tables(rows: Iterable[Sequence[Placed]]) -> Iterator[str]:
-    above = 0  # rows below that a cell reaches over
+    above = 0  # rows below that a cell spans
     table: list[Sequence[Placed]] = []
     for row in rows:
         filled = [cell for cell in row if cell.text]
@@ -220,7 +220,7 @@ def _formatted(value: float, code: str) -> str:
         text = (found[1] or found[2] or "").translate(_HIDDEN)
         return f"'{text}'" if text else ""
 
-    # As babel has it: what is above and below 0, letters between '.
+    # For babel: the formats above and below 0, and literals between '.
     code = _LITERAL.sub(literal, _CURRENCY.sub(r'"\1"', code))
     pattern = ";".join(_UNSEEN.sub("", code).split(";")[:2]).replace("?", "#")
     with localcontext(rounding=ROUND_HALF_UP):
