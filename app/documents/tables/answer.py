@@ -1,4 +1,4 @@
-"""Answers what a question asks of a table: from its cells, computed exactly, or not at all.
+"""Answers a question about a table: computed exactly from its cells, or not at all.
 
 Rows that sum up the others are left out of every count, sum and extreme, and the answer says so.
 """
@@ -40,7 +40,7 @@ class TableAnswer:
 
 
 def answer(question: str, table: Table, title: str) -> TableAnswer | None:
-    """A table's answer, or a sentence why there is none; None if it is not sure to be asked."""
+    """A table's answer, or why there is none; None if the question may not be about the table."""
     asked = Reading(question, table, title).query()
     if asked is None or (len(table.columns) == 1 and asked.operation is not Operation.COUNT):
         return None  # of a list the items are counted, and else it is read
@@ -80,7 +80,7 @@ def _meets(table: Table, row: int, condition: Condition) -> bool:
 
 
 def _worded(asked: TableQuery, table: Table, rows: list[int], title: str) -> str:
-    """The answer in words; empty where it would be longer than anyone reads."""
+    """The answer in words; empty if it would be longer than anyone reads."""
     named = sum(len(condition.values) for condition in asked.conditions)
     match asked.operation:
         case Operation.CELLS if len(rows) <= _SHOWN:
@@ -111,7 +111,7 @@ def _summed(asked: TableQuery, table: Table, rows: list[int]) -> str:
     if asked.operation is Operation.MEAN:
         total, how = total / len(values), "on average"
         places = max(_LEAST_PLACES, held.decimals)
-    # What may be either is written alike up to a thousand of these, and to the last figure.
+    # An ambiguous number is written alike below a thousand and with all its decimals.
     if held.either and (abs(total) >= _THOUSAND or total != round(total, places)):
         return _undecided(table, column)
     shown = (table.rows[row] for row in rows[:_SHOWN])

@@ -1,8 +1,8 @@
-"""What a column holds, decided once from all of its cells: numbers of one notation, dates, words.
+"""Decides what a column holds, from all of its cells: numbers of one notation, dates or words.
 
 1.500 is one and a half in one file and fifteen hundred in another, 03/04 a day in March or in
-April. The column's other cells tell, or the other columns of its table; where nothing does it is
-undecided, and nothing is computed from it.
+April. The column's other cells tell, or the table's other columns; where nothing does, the column
+is undecided, and nothing is computed from it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SPELT = re.compile(
     r"(?:\w{2,12},? )?(?:(\d{1,2})\.? ([^\W\d_]{3,12})\.?|([^\W\d_]{3,12})\.? (\d{1,2})),? (\d{4})"
 )
 _TIME = re.compile(r"([01]?\d|2[0-4]):([0-5]\d)(?::[0-5]\d)?")
-_LOOKED_AT = 40  # cells, after which a column without any number or date is one of words
+_LOOKED_AT = 40  # cells: a column without a number or date in them is one of words
 
 # What a unit measures and how many of the first one it is; metric ones by their prefixes.
 _PREFIXES = {"": 0, "k": 3, "M": 6, "G": 9, "T": 12, "c": -2, "d": -1, "m": -3, "μ": -6}
@@ -46,7 +46,7 @@ _CODES = frozenset(list_currencies())
 
 
 class Holds(StrEnum):
-    """What a column's cells are."""
+    """What the cells of a column are."""
 
     WORDS = "words"
     NUMBERS = "numbers"
@@ -58,10 +58,10 @@ class Holds(StrEnum):
 class Column:
     """What a column holds: `values` of the cells that have one, later days being larger.
 
-    Numbers are in `unit`, with as many `decimals` as any of them, and `point` before those. `why`
-    says what keeps an undecided one, of dates if it is `dated`, from being computed with. Numbers
-    that are written alike whether a mark is one of thousands or of decimals are `either`; if no
-    number has a mark they are not `marked`.
+    Numbers are in `unit`, with the most `decimals` of any, and `point` before those. `why` says
+    what keeps an undecided column, of dates if `dated`, from being computed with. `either`: its
+    numbers are written alike whether their mark is one of thousands or of decimals. `marked`: a
+    number has a mark.
     """
 
     holds: Holds
@@ -92,7 +92,7 @@ class Column:
 _WORDS = Column(Holds.WORDS)
 _THOUSANDTHS = 3
 TWO_WAYS = "its numbers may have decimals or thousands behind the mark"
-"""Why nothing is computed from numbers such as 1.500 where nothing tells what they are."""
+"""Why nothing is computed from numbers such as 1.500 if nothing tells what they are."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def columns_of(cells: Sequence[Sequence[str]]) -> tuple[Column, ...]:
 
 
 def number(text: str) -> Decimal | None:
-    """The number of a text whose notation nothing else tells, as in a question."""
+    """The number in a text by itself, as in a question, where nothing else tells its notation."""
     if (written := _written(text)) is None:
         return None
     return _value(written, _point([written]) or ".")
@@ -143,7 +143,7 @@ def _one(marks: set[str]) -> str:
 
 
 def _numbers(cells: Sequence[str]) -> list[_Written | None]:
-    """The numbers of a column, none where it holds something else."""
+    """The numbers of a column; none if it holds anything else."""
     filled = [cell for cell in cells if cell]
     if not any(map(_written, filled[:_LOOKED_AT])):
         return []
@@ -190,7 +190,7 @@ def _column(
     either = False
     told = _point(found)
     marked = all(set(each.digits) & set(".,") for each in found)
-    # Dates are no proof of what stands before three figures in each number.
+    # Dates are no proof of the mark if it is before three figures in each number.
     if not told and by_dates and marked:
         table_point = ""
     if (point := told or table_point) not in (".", ","):
@@ -248,8 +248,8 @@ def _point(numbers: Sequence[_Written]) -> str:
     marks = {mark for each in numbers for mark in each.digits if mark in ".,"}
     if not marks:
         return "."
-    # The mark is always before three digits. With three decimals every number would have it, as
-    # a mark of thousands none beyond a thousand would lack it.
+    # The mark is always before three digits. If it was that of decimals, every number would have
+    # it; if that of thousands, every number beyond a thousand.
     plain = [len(each.digits) for each in numbers if not set(each.digits) & {".", ","}]
     if len(marks) == 1 and plain and max(plain) <= 3:
         return "," if "." in marks else "."
@@ -265,7 +265,7 @@ def _certain(number: _Written) -> str:
 
 
 def _orders(cells: Sequence[str]) -> list[str]:
-    """In which orders of day and month the cells of a column are dates or times; or none."""
+    """The orders of day and month in which a column's cells are dates or times, if any."""
     filled = [cell for cell in cells if cell]
     forms = _FIGURES, _SPELT, _TIME
     if not any(form.fullmatch(cell) for cell in filled[:_LOOKED_AT] for form in forms):

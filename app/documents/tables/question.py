@@ -69,7 +69,7 @@ _OPERATIONS = {
 _NO_FIGURE = re.compile(r"\A\W*(?:and |but )?(?:who(?:m|se)?|where)\b", re.IGNORECASE)
 _HOW_MUCH = re.compile(r"\bhow much\b", re.IGNORECASE)
 _COUNTS = re.compile(r"\bhow many\b|\b(?:number|count) of (?:the )?\w+s\b", re.IGNORECASE)
-# What no query here expresses.
+# Words that no query here expresses.
 _BEYOND = re.compile(
     r"\b(?:not|no|non|never|neither|without|except|excluding|than|per|second|third)\b|n['’]t\b",
     re.IGNORECASE,
@@ -102,7 +102,7 @@ _AMOUNT = re.compile(rf"\b({'|'.join(_RELATIONS)})\s+([€£$]?\s?\d[\d,]*(?:\.\
 _LISTED = re.compile(
     r"\A\W*(?:which|what|who|list|show|name|compare|(?:is|are) there)\b", re.IGNORECASE
 )
-# What the page offers to ask of a cell, in its languages: `suggest.cell` of its texts.
+# Questions that the page offers about a cell, in its languages: `suggest.cell` of its texts.
 _CELL = tuple(
     re.compile(asked + r"\s?\??", re.IGNORECASE)
     for asked in (
@@ -115,7 +115,7 @@ _ALIKE, _APART = 5, 3  # letters that two words begin with, at least, and end wi
 
 
 def operation_of(text: str | AbstractSet[str]) -> Operation:
-    """What a text, or its words, says to compute from several rows; `CELLS` where nothing."""
+    """What a text, or its words, asks to compute from several rows; `CELLS` if nothing."""
     said = set(words(text)) if isinstance(text, str) else text
     return next((each for each, marks in _OPERATIONS.items() if marks & said), Operation.CELLS)
 
@@ -131,7 +131,7 @@ class Reading:
         self._known = _PLAIN | _UNITS | set(words(title))
 
     def query(self) -> TableQuery | None:
-        """What it asks of the table; None if it may be asked of something else."""
+        """The query of the table that it is; None if it may be about something else."""
         if cell := self._cell():
             return cell
         if _BEYOND.search(_COMPARED.sub("", self._asked)):
@@ -150,7 +150,7 @@ class Reading:
             columns = self._measure(columns, dated=bool(_DATED & asked))
         numeric = [column for column in columns if column in self._table.numeric]
         if operation is not Operation.CELLS and _PRICED & asked and self._signed(numeric):
-            return None  # nothing says on which side of 0 stands what was spent
+            return None  # nothing says on which side of 0 expenses are
         for found in _AMOUNT.finditer(self._asked):
             if len(numeric) != 1:
                 return None
@@ -163,7 +163,7 @@ class Reading:
         if operation is Operation.CELLS:
             if _COUNTS.search(self._asked):
                 if len(numeric) > 1:
-                    return None  # which of them is asked for
+                    return None  # it may ask for any of them
                 summed = len(numeric) == 1 and not compared and conditions
                 operation = Operation.SUM if summed else Operation.COUNT
                 columns = numeric if summed else [c for c in columns if c not in numeric]
@@ -225,7 +225,7 @@ class Reading:
         free = [True] * len(tokens)
         chosen: dict[int, set[str]] = {}
         longest_first = sorted(named, key=lambda each: (-len(each), each))
-        # What stands there as it is goes before what may be meant by other words.
+        # Cells named in their own words go before cells named in other forms.
         scattered = [each for each in longest_first if _has_other_forms(each, named[each])]
         for spelt, places_of in (
             *((each, _together) for each in longest_first),
@@ -304,7 +304,7 @@ class Reading:
         return any(value and value < 0 for c in unsaid for value in self._table.held[c].values)
 
     def _dates(self) -> list[int]:
-        """The columns of dates, even those that nobody can tell the order of."""
+        """The columns of dates, even those whose order of day and month is undecided."""
         return [n for n, c in enumerate(self._table.held) if c.holds is Holds.DATES or c.dated]
 
     def _unaccounted(self) -> Sequence[str] | None:
@@ -326,7 +326,7 @@ def _spellings(cell: str) -> Iterator[tuple[str, ...]]:
 
 
 def _together(spelt: Sequence[str], tokens: Sequence[str], free: Sequence[bool]) -> Sequence[int]:
-    """Where a cell's words stand in a question one after the other; none if they do not."""
+    """The places of a cell's words in a question, in succession; none if they are not there."""
     for at in range(len(tokens) - len(spelt) + 1):
         place = range(at, at + len(spelt))
         if tuple(tokens[at : at + len(spelt)]) == tuple(spelt) and all(free[n] for n in place):
@@ -335,9 +335,9 @@ def _together(spelt: Sequence[str], tokens: Sequence[str], free: Sequence[bool])
 
 
 def _scattered(spelt: Sequence[str], tokens: Sequence[str], free: Sequence[bool]) -> Sequence[int]:
-    """Where a cell's words stand in a question in other forms, in any order.
+    """The places of a cell's words in a question, in other forms and any order; or none.
 
-    "How many costumes?" asks for what is a costume, "who replaced the battery?" for "battery
+    "How many costumes?" asks for the cell "costume", "who replaced the battery?" for "battery
     replaced".
     """
     places: list[int] = []

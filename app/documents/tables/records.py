@@ -1,6 +1,6 @@
 """Tables, recovered from the lines in which documents keep them: `header: value; header: value`.
 
-`app.documents.readers.data` writes those lines. A long record takes several, each of which
+`app.documents.readers.grid` writes those lines. A long record takes several, each of which
 repeats its first value.
 """
 
@@ -19,7 +19,7 @@ from app.documents.tables.columns import Column, Holds, columns_of
 
 _YES, _NO = {"yes", "y", "true", "x"}, {"no", "n", "false", "-", ""}
 _FIELD = re.compile(r"([^;]{1,200}?): (.*)", re.DOTALL)
-# What a row that sums up the others is called; in other languages its sum tells, see `totals`.
+# Names of a row that sums up the others; in other languages its sum tells, see `totals`.
 _TOTAL = re.compile(
     r"(?:grand |sub)?total\w{0,7}|sums?|(?:zwischen|gesamt)?summen?|gesamt|insgesamt|somme|suma"
     r"|averages?|mean|durchschnitt|mittelwert|moyenne|media",
@@ -62,7 +62,7 @@ class Table:
         return frozenset(numbers)
 
     def is_a_key(self, column: int) -> bool:
-        """Whether each row has a value of its own there."""
+        """Whether each row has a value of its own in the column."""
         cells = [row[column] for row in self.rows]
         return all(cells) and len(set(cells)) == len(cells)
 
@@ -108,11 +108,11 @@ class Table:
 
     @property
     def named(self) -> Sequence[int]:
-        """The columns that say what a row is called: the first, and the second but of numbers."""
+        """The columns that name a row: the first, and the second unless it holds numbers."""
         return range(min(len(self.columns), 1 + (1 not in self.numeric)))
 
     def label(self, row: int) -> str:
-        """What a row is called."""
+        """The name of a row."""
         return ", ".join(filter(None, (self.rows[row][column] for column in self.named)))
 
 
@@ -144,7 +144,7 @@ Record = tuple[dict[str, str], tuple[int, int]]
 
 
 def _runs(text: str) -> Iterator[Sequence[Record]]:
-    """Records on successive lines, whose first field or half of them the ones before have, too."""
+    """Runs of records on successive lines, which share the first field or half of their fields."""
     run: list[Record] = []
     known: set[str] = set()
     before = ""
@@ -171,7 +171,7 @@ def _runs(text: str) -> Iterator[Sequence[Record]]:
 
 
 def _goes_on(before: str, last: dict[str, str], record: dict[str, str]) -> bool:
-    """Whether a line is a further one of the record of the line before, which was full."""
+    """Whether a line continues the record of the line before, which was full."""
     first, *others = record
     item = f"{others[0]}: {record[others[0]]}" if others else ""
     full = len(before) + len(item) > WIDTH
@@ -196,7 +196,7 @@ def _record(line: str) -> dict[str, str]:
 
 
 class Shelf:
-    """Tables of the documents under `files`, of those used last. A document never changes."""
+    """A cache of the tables of documents under `files`. A document never changes."""
 
     def __init__(self, files: Path) -> None:
         self.files = files
@@ -212,5 +212,5 @@ class Shelf:
         return ()
 
     def forget(self) -> None:
-        """Drop the tables of documents, one of which is deleted."""
+        """Drop all tables, since a document is deleted."""
         self._tables.cache_clear()
