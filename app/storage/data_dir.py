@@ -34,7 +34,7 @@ from dragon.errors import ConfigurationError, DragonError
 
 _LOCK = "device.lock"
 _SERVED = "served"
-"""Its presence says that a database was created here."""
+"""This file says that a database was created here."""
 
 
 class InUseError(ConfigurationError):
@@ -121,8 +121,8 @@ def backup(data_dir: Path, out: Path) -> Contents:
         raise BackupError(f"There is no directory {out.parent}.")
     lost: set[str] = set()
     for _ in range(_ATTEMPTS):
-        # A document deleted meanwhile must not be restored in part: the next snapshot lacks it. If
-        # that has it still, its file was lost before.
+        # A document deleted meanwhile must not be restored in part: the next snapshot lacks it. A
+        # file that is missing then, too, was lost before.
         with suppress(_GoneError):
             return _write(data_dir, out, lost)
     raise BackupError("Documents are being deleted all the time. Try again when that is over.")
@@ -133,7 +133,7 @@ class _GoneError(Exception):
 
 
 def _write(data_dir: Path, out: Path, lost: set[str]) -> Contents:
-    """Write the archive. Raises `_GoneError` for originals that are not `lost`, which are then."""
+    """Write the archive. Adds missing originals to `lost`; raises `_GoneError` for new ones."""
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as directory:
         snapshot = Path(directory) / DATABASE
         documents = _snapshot(data_dir / DATABASE, snapshot)
@@ -274,7 +274,7 @@ def _opened(archive: Path) -> Iterator[tuple[zipfile.ZipFile, Contents]]:
         raise BackupError(f"{archive} cannot be unpacked: {error.strerror}.") from error
 
 
-# The rows of a database, which an older version or somebody else may have written.
+# The rows of a database that an older version or somebody else may have written.
 
 
 _AT_ONCE = 1000

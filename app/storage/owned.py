@@ -1,8 +1,7 @@
-"""Which rows a statement may touch: every session goes through here.
+"""Limits every statement to the rows of the current owner: all sessions go through here.
 
-Each row that belongs to someone has an `owner`, set when it is made: the current owner then
-(`app.owners`). A session reads the rows of the current owner and shared ones, and changes only the
-former; no statement needs to say so.
+The `owner` of a row is the current owner when it is made (`app.owners`). A session reads the rows
+of the current owner and shared ones, and changes only the former; no statement needs to say so.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What else a deletion removes: text left in the database's files, and words in the ledger."""
+"""Removes what a deletion leaves: text in the database's files, and words in the ledger."""
 
 from __future__ import annotations
 

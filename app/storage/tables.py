@@ -242,7 +242,7 @@ class StoredMessage(Owned, Base):
 
 
 class KnownAnswer(Owned, Base):
-    """What the cloud knows of an answer, by SHA-256 (`app.generation.cloud_view`)."""
+    """The parts of an answer that the cloud knows, by SHA-256 (`app.generation.cloud_view`)."""
 
     __tablename__ = "known_answers"
 
@@ -293,7 +293,7 @@ class LedgerAnswer(Owned, Base):
 
 
 class LedgerRead(Owned, Base):
-    """What a program was given of the user's documents (`app.ledger.reads`).
+    """A program's read of the user's documents (`app.ledger.reads`).
 
     `bytes` is the size of what it was given. `passages` is null if one of their documents was
     deleted since; `digest` is their SHA-256.
