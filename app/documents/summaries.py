@@ -75,7 +75,7 @@ def subject(question: str) -> frozenset[str] | None:
 
 
 def named(subject: frozenset[str], name: str) -> int:
-    """How many of these stems stand in a document's name."""
+    """The number of these stems in a document's name."""
     return len(subject & {stem(word) for word in words(name)})
 
 

@@ -70,7 +70,7 @@ def connect(url: str) -> AsyncEngine:
 
 
 class Sessions(async_sessionmaker[AsyncSession]):
-    """Sessions; those that begin a transaction take turns.
+    """Makes sessions whose transactions take turns.
 
     SQLite allows one writer at a time. It serves waiting writers in random order and with a
     timeout: of hundreds at once some would not be served in time.

@@ -33,7 +33,7 @@ class Purge:
         self._rest: asyncio.Task[None] | None = None
 
     async def now(self) -> None:
-        """Purge what is deleted, as far as no reader blocks it."""
+        """Remove deleted text now, as far as no reader blocks that."""
         async with self._sessions.begin() as session:
             await full_text.merge(session, "chunks_fts")
         if await empty_log(self._sessions, _WAIT_MS):

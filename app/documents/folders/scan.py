@@ -89,7 +89,7 @@ Identity = tuple[int, int]
 """Device and inode, which tell a directory from a later one at its path."""
 
 MOST_DIRECTORIES, MOST_FILES = 10_000, 50_000
-"""The most in a folder: one of the system has more, which nobody has written."""
+"""The most in a folder: a folder of the system has more, but nobody's documents."""
 
 _MAILDIR = frozenset({"cur", "new", "tmp"})
 

@@ -80,7 +80,7 @@ class Listener:
     identity: Callable[[], Awaitable[Identity]]
     hears: bool = True
     _directories: Mapping[str, Identity] = field(default_factory=dict)
-    _others: asyncio.Event = field(default_factory=asyncio.Event)  # ends what is being heard
+    _others: asyncio.Event = field(default_factory=asyncio.Event)  # ends listening to the old ones
     _closed: bool = False
 
     def tell(self, directories: Mapping[str, Identity]) -> None:

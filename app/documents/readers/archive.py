@@ -17,7 +17,7 @@ XLSX_BOOK = "xl/workbook.xml"
 PPTX_SLIDES = "ppt/presentation.xml"
 
 RELATIONS = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
-"""The namespace of attributes by which a part of an Open XML file refers to another."""
+"""The namespace of attributes that refer from one part of an Open XML file to another."""
 
 EXPANDED_BYTES = 200 << 20
 _MOST_ENTRIES = 10_000

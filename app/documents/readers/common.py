@@ -100,7 +100,7 @@ def one_line(text: str) -> str:
     return " ".join(clean(text).replace(PAGE_BREAK, " ").split())
 
 
-# Decoding: what the bytes say their encoding is, UTF-8, or else the likeliest.
+# Decoding: in the encoding that the bytes declare, in UTF-8, or else in the likeliest.
 
 
 _MARKS = (

@@ -258,7 +258,7 @@ def _properties(said: Mapping[object, object]) -> Properties:
 
 
 def _words(value: object) -> str | None:
-    """A plain value as text; None for what is nested, or empty."""
+    """A plain value as text; None for a nested or empty one."""
     if isinstance(value, datetime.date):
         return value.isoformat()
     if isinstance(value, str | int | float):

@@ -259,7 +259,7 @@ _FIELDS = {"date-time", "footer", "header", "page-number"}
 
 
 def odt_pages(archive: Archive) -> list[str]:
-    """The document's text; notes stand behind their paragraph, headers and footers come last."""
+    """The document's text; notes follow their paragraph, headers and footers come last."""
     blocks = list(_odf_blocks(archive.xml("content.xml").find(f"{OFFICE}body")))
     if "styles.xml" in archive.names:
         for part in archive.xml("styles.xml").iter(f"{_STYLE}header", f"{_STYLE}footer"):
@@ -344,7 +344,7 @@ def repetitions(element: Any, attribute: str) -> int:
 
 
 def _inline(element: Any) -> Iterator[str]:
-    """The text of a paragraph, without what stands apart from it."""
+    """The text of a paragraph without its notes and frames."""
     yield element.text or ""
     for child in element:
         if child.tag in _SPACES:

@@ -25,9 +25,9 @@ _FENCE = re.compile(r"\s*(?:```|~~~)")
 _DIVIDED = re.compile(r"\w-$")
 _WORD = re.compile(r"\S+")
 _LEAST_WIDTH = 40  # characters, of the longest line: nobody breaks narrower prose by hand
-_NARROWEST = 30  # of it, where all lines reach it and one goes on in lower case, as in columns
+_NARROWEST = 30  # the same if all lines reach it and one goes on in lower case, as in columns
 _NEARLY = 0.9  # of that width, for letters that differ in width
-_LEAST_SHARE = 0.5  # of it, where the next line goes on in lower case
+_LEAST_SHARE = 0.5  # of the width, if the next line goes on in lower case
 
 
 def paragraphs(text: str) -> str:

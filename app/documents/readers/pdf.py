@@ -166,7 +166,7 @@ def _string(call: Callable[..., int], *arguments: Any) -> str:
 # Lines in reading order: tables row by row, columns of prose one after the other.
 
 
-_GAP = 1.2  # heights of a line, between what stands in two columns
+_GAP = 1.2  # line heights, at least, between two columns
 _LEAST_ROWS = 3
 _SENTENCE = re.compile(r".*?[.!?…][\"'”’»)]*(?=\s)", re.DOTALL)
 _PROSE = 15  # characters that a column of prose has in most lines, and four words

@@ -43,7 +43,7 @@ def answer(question: str, table: Table, title: str) -> TableAnswer | None:
     """A table's answer, or why there is none; None if the question may not be about the table."""
     asked = Reading(question, table, title).query()
     if asked is None or (len(table.columns) == 1 and asked.operation is not Operation.COUNT):
-        return None  # of a list the items are counted, and else it is read
+        return None  # items of a list are only counted
     over = asked.operation in _FUNCTIONS or asked.operation is Operation.COUNT
     left_out = table.totals if over else frozenset()
     rows = [row for row in range(len(table.rows)) if row not in left_out]

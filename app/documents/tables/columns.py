@@ -32,7 +32,7 @@ _SPELT = re.compile(
 _TIME = re.compile(r"([01]?\d|2[0-4]):([0-5]\d)(?::[0-5]\d)?")
 _LOOKED_AT = 40  # cells: a column without a number or date in them is one of words
 
-# What a unit measures and how many of the first one it is; metric ones by their prefixes.
+# By unit, the base unit of what it measures, and how many of those it is.
 _PREFIXES = {"": 0, "k": 3, "M": 6, "G": 9, "T": 12, "c": -2, "d": -1, "m": -3, "μ": -6}
 _UNITS = {
     f"{prefix}{unit}": (unit, Decimal(10) ** power)
@@ -46,7 +46,7 @@ _CODES = frozenset(list_currencies())
 
 
 class Holds(StrEnum):
-    """What the cells of a column are."""
+    """The kind of a column's cells."""
 
     WORDS = "words"
     NUMBERS = "numbers"
@@ -97,7 +97,7 @@ TWO_WAYS = "its numbers may have decimals or thousands behind the mark"
 
 @dataclass(frozen=True)
 class _Written:
-    """A number as it is written: its digits with their marks, and what stands around them."""
+    """A number as it is written: its digits with their marks, its sign and its unit."""
 
     digits: str
     negative: bool
@@ -106,7 +106,7 @@ class _Written:
 
 
 def columns_of(cells: Sequence[Sequence[str]]) -> tuple[Column, ...]:
-    """What each column of a table holds, each given by its cells."""
+    """Decide what each column of a table holds, given the cells of each."""
     orders = [_orders(column) for column in cells]
     written = [  # 01.02.2000 is no number with thousands
         [] if each else _numbers(column) for column, each in zip(cells, orders, strict=True)
@@ -226,7 +226,7 @@ def _column(
 
 
 def _value(written: _Written, point: str) -> Decimal | None:
-    """The number itself; None if it is none in this notation."""
+    """The number itself; None if this is not its notation."""
     whole, _, decimals = written.digits.partition(point)
     grouping = "," if point == "." else "."
     groups = whole.split(grouping)
@@ -287,7 +287,7 @@ def _dates(cells: Sequence[str], orders: Sequence[str]) -> Column:
 
 
 def _day(cell: str, order: str) -> Decimal | None:
-    """A day, a time of it, or both, in minutes; None if it is none."""
+    """A day, a time, or both, in minutes; None for anything else."""
     minutes = 0
     if found := _TIME.fullmatch(cell):
         return Decimal(60 * int(found[1]) + int(found[2]))

@@ -19,7 +19,7 @@ from dragon.retrieval.names import lacking, names
 
 
 class Operation(StrEnum):
-    """What is asked of the rows that meet the conditions."""
+    """The operation on the rows that meet the conditions."""
 
     CELLS = "cells"
     ROWS = "rows"

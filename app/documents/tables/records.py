@@ -87,7 +87,7 @@ class Table:
         return frozenset(found)
 
     def _sums_up(self, row: int, above: Sequence[int]) -> bool:
-        """Whether all its numbers, of which one is not 0, are sums of those above."""
+        """Whether its numbers, not all of them 0, are the sums of those above."""
         numbers = (column.values for column in self.held if column.holds is Holds.NUMBERS)
         sums = [
             (values[row], sum(value for each in above if (value := values[each]) is not None))
