@@ -75,10 +75,6 @@ class Words:
         """Whether any of the texts has a run of the document."""
         return any(True for text in texts for _ in self.within(text))
 
-    def identified(self, text: str) -> Iterator[Range]:
-        """The ranges of a text that are words with a digit of the document."""
-        return (place for word, place in _words(text) if word in self.identifiers)
-
 
 @dataclass(frozen=True)
 class QuotedIn:
@@ -181,7 +177,7 @@ class Redaction:
         """The ranges of the document's words in a text; None if it and its record have none."""
         ranges = [*words.within(text)]
         if passages := _passages(record, self.document):
-            ranges += words.identified(text)
+            ranges += (place for word, place in _words(text) if word in words.identifiers)
             if state != MessageState.DONE:
                 ranges += await asyncio.to_thread(broken_off, text, self.text)
             for passage in passages:
