@@ -36,7 +36,7 @@ _PRAGMAS = (
 
 def is_ours(name: str | None, kind: str, _parents: object = None) -> bool:
     """Whether a table is declared by the models; SQLite creates those of full-text indexes."""
-    return kind != "table" or name is None or not name.startswith(("chunks_fts", "message_search"))
+    return kind != "table" or name is None or not name.startswith(full_text.INDEXES)
 
 
 def database_url(data_dir: Path) -> str:
