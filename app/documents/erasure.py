@@ -134,7 +134,7 @@ class Erasure:
         except (OSError, OperationalError) as error:
             if not is_of_disk(error):
                 raise
-            log.warning("deleted files wait for the disk to be removed: %s", cause_of(error))
+            log.warning("files of deleted documents cannot be removed yet: %s", cause_of(error))
             task = asyncio.create_task(self._later(chunks), name="erasure")
             self._owed.add(task)
             task.add_done_callback(self._owed.discard)
@@ -159,7 +159,7 @@ class Erasure:
                 async with self.changing:
                     with everyone():
                         async with self.sessions() as session:
-                            again = set(await session.scalars(there))  # uploaded anew meanwhile
+                            again = set(await session.scalars(there))  # uploaded again meanwhile
                     return await self._rest({d: c for d, c in chunks.items() if d not in again})
             except (OSError, OperationalError) as error:
                 if not is_of_disk(error):

@@ -256,7 +256,7 @@ class Ingestion:
             Document.filename == document.filename,
             Document.collection == document.collection,
             Document.owner == document.owner,
-            Document.by_hand,  # a watched folder's files decide about theirs
+            Document.by_hand,  # those of watched folders follow their files
             upload_order < await _rank(session, document_id),
         )
         return await self.erasure.rows(session, (await session.scalars(others)).all())

@@ -20,7 +20,7 @@ from app.documents.readers.paragraphs import ENDS, glued
 _DELIMITERS = ",;\t|"
 _SAID = re.compile(r"\A\ufeff?sep=(.)\r?\n")
 _SAMPLE = 50
-_FILLED = 0.8  # of the rows of a table, that have several cells
+_FILLED = 0.8  # of the rows of a table, at least, have several cells
 
 
 def csv_rows(text: str, *, named: bool) -> list[list[str]] | None:
@@ -186,7 +186,7 @@ def _spoken(text: str) -> Iterator[str]:
     said = ""
     pieces = _CUE.split(text)
     for time, cue in zip(pieces[1::2], pieces[2::2], strict=True):
-        # The number of the cue that follows is at the end.
+        # The text of a cue ends with the number of the next one.
         words = one_line(re.sub(r"<[^>]+>", "", re.sub(r"\n\s*\n\s*\d*\s*\Z", "", cue)))
         said = glued(said, words) if said and words else said or f"{time} {words}"
         if said[-1] in ENDS:

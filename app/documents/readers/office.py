@@ -223,7 +223,7 @@ def rtf_text(data: bytes) -> str:
     source = _OUTLINED.sub(lambda found: f"{{{'#' * (int(found[1]) + 1)} }}", source)
     try:
         text = rtf_to_text(source, errors="replace")
-    except (ValueError, LookupError, TypeError):  # by numbers that are none
+    except (ValueError, LookupError, TypeError):  # raised for malformed numbers
         raise UnreadableError(damaged(".rtf")) from None
     text = _BARE_MARKS.sub("", _BULLETS.sub("- ", text))
     return tidy("\n\n".join(_rtf_blocks(text)))

@@ -82,7 +82,7 @@ def _goes_on(line: str, following: str, width: int, *, full: bool, prose: bool) 
     if _TIMED.match(begun) and (not full or _TIMED.match(line.lstrip())):
         return False
     indented = len(following) - len(begun) > len(line) - len(line.lstrip())
-    if indented and _APART.match(line.lstrip()):  # of an item
+    if indented and _APART.match(line.lstrip()):  # within an item of a list
         return begun[0].islower() or full
     listed = _first(line) == _first(begun) and not begun[0].islower()
     if not prose or listed:
