@@ -13,7 +13,7 @@ from itertools import islice
 from statistics import mode
 from typing import Any
 
-from app.documents.readers.common import NESTED, UnreadableError, damaged, one_line
+from app.documents.readers.common import NESTED, UnreadableError, one_line
 from app.documents.readers.grid import record
 from app.documents.readers.paragraphs import ENDS, glued
 
@@ -31,29 +31,26 @@ def csv_rows(text: str, *, named: bool) -> list[list[str]] | None:
     """
     csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))
     if said := _SAID.match(text):  # in the first line, as Excel has it
-        return list(_read(text[said.end() :], said[1]))
+        return _read(text[said.end() :], said[1])
     for delimiter in sorted(_DELIMITERS, key=lambda each: -text[:10_000].count(each)):
-        sample = list(_read(text, delimiter, _SAMPLE))
+        sample = _read(text, delimiter, _SAMPLE)
         if not named and any(cell.startswith(" ") for row in sample for cell in row):
             continue
         widths = [len(row) for row in sample]
         if not named:
             if len(widths) > 2 and min(widths) == max(widths) >= (3 if delimiter == "," else 2):
-                return list(_read(text, delimiter))
+                return _read(text, delimiter)
         elif wide := [width for width in widths if width > 1]:
             # Lines above the header are narrower, as in the exports of banks.
             table = widths[widths.index(mode(wide)) :]
             if sum(width > 1 for width in table) > _FILLED * len(table):
-                return list(_read(text, delimiter))
+                return _read(text, delimiter)
     return None
 
 
-def _read(text: str, delimiter: str, limit: int | None = None) -> Iterator[list[str]]:
+def _read(text: str, delimiter: str, limit: int | None = None) -> list[list[str]]:
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-    try:
-        yield from islice(filter(any, reader), limit)
-    except csv.Error:
-        raise UnreadableError(damaged("CSV")) from None
+    return list(islice(filter(any, reader), limit))
 
 
 def json_value(text: str) -> Any:
