@@ -39,7 +39,7 @@ async def respelled(sessions: async_sessionmaker[AsyncSession], question: str) -
 
 
 async def _counts(session: AsyncSession, words: Collection[str], *, hides: bool) -> dict[str, int]:
-    """How often documents have words; if some are hidden, only of words in the others."""
+    """How often documents have words; if some are hidden, only words that others have, too."""
     found = select(_TERMS.c.term, _TERMS.c.cnt).where(_TERMS.c.term.in_(words))
     with everyone():  # the index covers all documents
         counts = {row.term: row.cnt for row in await session.execute(found)}
