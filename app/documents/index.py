@@ -92,10 +92,8 @@ class DocumentIndex:
         self, vector: Vectors, k: int, allowed: Sequence[int] | None, hidden: Sequence[int]
     ) -> list[int]:
         """The ids of the `k` nearest chunks, best first, as `VectorIndex.search` finds them."""
-        found = [
-            hit for each in self._readable() for hit in each.search(vector, k, allowed, hidden)
-        ]
-        return [key for key, _ in sorted(found, key=lambda hit: (-hit[1], hit[0]))[:k]]
+        hits = [hit for each in self._readable() for hit in each.search(vector, k, allowed, hidden)]
+        return [key for key, _ in sorted(hits, key=lambda hit: (-hit[1], hit[0]))[:k]]
 
     def vectors(self, ids: Sequence[int]) -> dict[int, Vectors]:
         """The vectors [dim] of the chunks that have one."""

@@ -66,9 +66,7 @@ class Words:
         """The ranges of a text, in characters, that are runs of the document."""
         words = _words(text)
         runs = enumerate(_runs([word for word, _ in words]))
-        found = (
-            (words[at][1][0], words[at + RUN - 1][1][1]) for at, run in runs if run in self.runs
-        )
+        found = ((words[n][1][0], words[n + RUN - 1][1][1]) for n, run in runs if run in self.runs)
         return _not_redacted(text, found)
 
     def stand_in(self, texts: Iterable[str]) -> bool:

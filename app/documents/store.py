@@ -149,9 +149,8 @@ class DocumentStore:
         async with self._sessions() as session:
             document = await session.get(Document, document_id)
         if document is None:
-            raise NotFoundError(
-                localizable("file.gone", "There is no file '{id}'.", id=document_id)
-            )
+            gone = "There is no file '{id}'."
+            raise NotFoundError(localizable("file.gone", gone, id=document_id))
         return document
 
     async def own(self, document_id: str) -> Document:

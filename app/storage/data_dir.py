@@ -364,10 +364,8 @@ def _tables(own: sqlite3.Connection) -> list[str]:
     ]
 
 
-def _columns(connection: sqlite3.Connection, table: str) -> list[str]:
-    return [
-        name for (name,) in connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
-    ]
+def _columns(database: sqlite3.Connection, table: str) -> list[str]:
+    return [name for (name,) in database.execute("SELECT name FROM pragma_table_info(?)", (table,))]
 
 
 def _has(own: sqlite3.Connection, table: str) -> bool:

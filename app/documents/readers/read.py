@@ -25,12 +25,7 @@ from app.documents.readers.common import (
 )
 from app.documents.readers.data import csv_rows, json_lines, json_value, recorded
 from app.documents.readers.grid import table_lines
-from app.documents.readers.markup import (
-    epub_text,
-    html_text,
-    markdown_text,
-    without_front_matter,
-)
+from app.documents.readers.markup import epub_text, html_text, markdown_text, without_front_matter
 from app.documents.readers.ocr import Tesseract, image_text
 from app.documents.readers.office import docx_pages, odp_slides, odt_pages, pptx_slides, rtf_text
 from app.documents.readers.paragraphs import paragraphs
