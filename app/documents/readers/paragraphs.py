@@ -23,7 +23,6 @@ _TIMED = re.compile(r"\d{1,2}:\d\d|\d{4}-\d\d|\d{1,2}[./]\d")  # so do times and
 _HEADING = re.compile(r"#{1,6} ")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _DIVIDED = re.compile(r"\w-$")
-_WORD = re.compile(r"\S+")
 _LEAST_WIDTH = 40  # characters, of the longest line: nobody breaks narrower prose by hand
 _NARROWEST = 30  # the same if all lines reach it and one goes on in lower case, as in columns
 _NEARLY = 0.9  # of that width, for letters that differ in width
@@ -69,8 +68,7 @@ def _joined(lines: list[str]) -> list[str]:
 
 def _is_full(line: str, following: str, width: int) -> bool:
     """Whether the next word would not have fitted into the line."""
-    word = _WORD.search(following)
-    return bool(word) and len(line.rstrip()) + 1 + len(word[0] if word else "") > _NEARLY * width
+    return len(line.rstrip()) + 1 + len(_first(following)) > _NEARLY * width
 
 
 def _goes_on(line: str, following: str, width: int, *, full: bool, prose: bool) -> bool:
@@ -84,16 +82,15 @@ def _goes_on(line: str, following: str, width: int, *, full: bool, prose: bool) 
     indented = len(following) - len(begun) > len(line) - len(line.lstrip())
     if indented and _APART.match(line.lstrip()):  # within an item of a list
         return begun[0].islower() or full
-    listed = _first(line) == _first(begun) and not begun[0].islower()
+    listed = _first(line).lower() == _first(begun).lower() and not begun[0].islower()
     if not prose or listed:
         return False
     return full or (begun[0].islower() and len(line) >= _LEAST_SHARE * width)
 
 
 def _first(line: str) -> str:
-    """The first word, which is the same in lines of a list."""
-    word = _WORD.search(line)
-    return word[0].lower() if word else ""
+    """The first word of a line that is not blank; in lines of a list it is the same."""
+    return line.split(maxsplit=1)[0]
 
 
 def glued(line: str, following: str) -> str:
