@@ -106,7 +106,7 @@ def _filled(cells: Sequence[Sequence[Cell]]) -> list[list[str]]:
 def _marked(cells: Sequence[Sequence[Cell]]) -> int:
     """The number of header rows that the marks and spans of a table show."""
     count = next((n for n, row in enumerate(cells) if not all(c.heads for c in row)), 0)
-    if count or not cells or len(cells) < 3:
+    if count or len(cells) < 3:
         return count
     wide = [cell for cell in cells[0] if cell.across > 1]
     if wide and len(cells[0]) > 1 and sum(cell.across for cell in cells[1]) > len(cells[0]):
