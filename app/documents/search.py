@@ -33,7 +33,7 @@ from app.documents.hits import (
 from app.documents.index import DocumentIndex, RunJob
 from app.documents.sections import section, title_asked
 from app.documents.spelling import FTS, respelled
-from app.documents.summaries import subject, summary
+from app.documents.summaries import summary
 from app.documents.tables.answer import answer
 from app.documents.tables.question import Operation, operation_of
 from app.documents.tables.records import Shelf
@@ -207,9 +207,9 @@ class Finder:
         sessions, files = self.sessions, self.tables.files
         asked = [scope.follows.asked] if scope.follows is not None else []
         for each in dict.fromkeys((*asked, query)):
-            if (wanted := subject(each)) is not None:
-                made = summary(sessions, self.index, files, each, wanted, best, scope)
-                return await to_the_end(made)
+            made = summary(sessions, self.index, files, each, best, scope)
+            if (summed := await to_the_end(made)) is not None:
+                return summed
             title = title_asked(each)
             if title and (under := await to_the_end(section(sessions, files, title, scope))):
                 return under

@@ -122,19 +122,20 @@ async def summary(
     index: DocumentIndex,
     files: Path,
     query: str,
-    subject: frozenset[str],
     best: Sequence[DocumentHit],
     scope: Scope,
-) -> list[DocumentHit]:
-    """One hit: the summary of the processed document meant, if any; `best` are near passages.
+) -> list[DocumentHit] | None:
+    """One hit: the summary of the processed document meant, if any; None if none is asked for.
 
-    The texts of documents are under `files`.
+    The texts of documents are under `files`; `best` are the nearest passages.
     """
+    if (asked := subject(query)) is None:
+        return None
     async with sessions() as session:
         processed = select(Document).where(Document.status == Status.PROCESSED)
         newest = processed.order_by(upload_order.desc()).limit(_NAMES)
         documents = list(await session.scalars(scope.within(newest)))
-        meant = _meant(query, subject, documents, best, scope.follows)
+        meant = _meant(query, asked, documents, best, scope.follows)
         if meant is None:
             return []
         chunks = select(Chunk).where(Chunk.document_id == meant.id).order_by(Chunk.id)
