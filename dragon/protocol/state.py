@@ -229,37 +229,25 @@ class Membership:
         return self._resyncs <= MAX_RESYNCS and self.incarnation < MAX_INCARNATION
 
 
-@dataclass(frozen=True)
-class Judgement:
-    """The target, whether the device's draft and the cloud's are it, and the sides' TV distance.
-
-    `aggregator` is the side that computed the target, None where each does.
-    """
-
-    token: int
-    kept: tuple[bool, bool]
-    tv: float
-    aggregator: Role | None = None
-
-
 @dataclass
 class Agreement:
-    """What the device records at each position where both sides had a distribution.
+    """The device's record of the positions where both sides had a distribution.
 
-    `verdicts` say whether the device's own draft is the target, and the cloud's, whatever token a
+    `verdicts` say whether the device's own draft and the cloud's are the target, whatever token a
     frame carried: in catch-up a frame carries the target itself. `aggregators` say which side
-    computed the target, where only one does. `tv` sums the distances between the two.
+    computed the target, where only one does. `tv` sums the TV distances between the sides.
     """
 
     verdicts: list[tuple[bool, bool]] = field(default_factory=list)
     aggregators: list[Role] = field(default_factory=list)
     tv: float = 0.0
 
-    def add(self, judgement: Judgement) -> None:
-        self.verdicts.append(judgement.kept)
-        if judgement.aggregator is not None:
-            self.aggregators.append(judgement.aggregator)
-        self.tv += judgement.tv
+    def add(self, kept: tuple[bool, bool], tv: float, aggregator: Role | None = None) -> None:
+        """Record a position; `aggregator` computed its target, None if each side did."""
+        self.verdicts.append(kept)
+        if aggregator is not None:
+            self.aggregators.append(aggregator)
+        self.tv += tv
 
     def acceptance(self) -> tuple[float, float]:
         """The acceptance rates of the device's and the cloud's drafts, 0 to 1."""

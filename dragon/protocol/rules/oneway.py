@@ -24,7 +24,6 @@ import numpy as np
 
 from dragon.protocol.messages import MAX_WINDOW, Correction, Draft, SessionMessage
 from dragon.protocol.rules.shared_noise import CatchUp, TargetCache
-from dragon.protocol.state import Judgement
 from dragon.sampling import mixture, noise
 from dragon.sampling.mixture import DOUBT, ETA_ONE, Side, device_weight, paces
 from dragon.sampling.noise import Ids
@@ -282,7 +281,7 @@ class BudgetedTargets(TargetCache):
             self.draft(own, position) == token,
             mixture.draft(remote, sampling, position) == token,
         )
-        self._judgement = Judgement(token, kept, mixture.total_variation(own, remote))
+        self._verdicts = kept, mixture.total_variation(own, remote)
         return token
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from dragon.protocol.messages import MAX_WINDOW, Draft, SessionMessage, Target
 from dragon.protocol.rules.rule import Rule
-from dragon.protocol.state import Agreement, Judgement
+from dragon.protocol.state import Agreement
 from dragon.sampling import mixture
 from dragon.sampling.mixture import Race, Side
 from dragon.sampling.params import Sampling
@@ -39,7 +39,7 @@ class TargetCache:
         self._agreement = agreement
         self._races: dict[int, Race] = {}  # of own sides, by position
         self._last: tuple[Side, Side, int, int] | None = None
-        self._judgement: Judgement | None = None
+        self._verdicts: tuple[tuple[bool, bool], float] | None = None  # and TV, of the last target
 
     def draft(self, own: Side, position: int) -> int:
         """The token this side would choose alone."""
@@ -59,8 +59,8 @@ class TargetCache:
     def judge(self, own: Draft, remote: Draft) -> int:
         """The target of two drafts that are about to be committed or rejected."""
         token = self.target(own.side, remote.side, own.position)
-        if self._judgement is not None:
-            self._agreement.add(self._judgement)
+        if self._verdicts is not None:
+            self._agreement.add(*self._verdicts)
         return token
 
     def _compute(self, own: Side, remote: Side, position: int) -> int:
@@ -76,8 +76,7 @@ class TargetCache:
             drafts = (mixture.raced_draft(run, sampling, position) for run in races)
         if self._role is Role.DEVICE:
             device, cloud = (draft == token for draft in drafts)
-            tv = mixture.total_variation(own, remote)
-            self._judgement = Judgement(token, (device, cloud), tv)
+            self._verdicts = (device, cloud), mixture.total_variation(own, remote)
         return token
 
     def _race(self, own: Side, position: int) -> Race:

@@ -23,7 +23,6 @@ from dragon.errors import InvalidRequestError
 from dragon.protocol.aggregator_policy import Aggregated
 from dragon.protocol.messages import Draft, SessionMessage, Target
 from dragon.protocol.rules.rule import Rule
-from dragon.protocol.state import Judgement
 from dragon.sampling import mixture, noise
 from dragon.sampling.mixture import ETA_ONE, Side
 from dragon.sampling.params import Sampling
@@ -142,7 +141,7 @@ class Speculative(Rule):
             device, cloud = heads
             kept = (device.token == token, cloud.token == token)
             distance = mixture.total_variation(device.side, cloud.side)
-            self.session.agreement.add(Judgement(token, kept, distance, aggregator))
+            self.session.agreement.add(kept, distance, aggregator)
         self.session.settle(*heads, token)
 
 
