@@ -184,7 +184,7 @@ class Engine:
     def _loop(self) -> None:
         while True:
             with self._changed:
-                while not self._prefilling and (self._inbox.empty() or self._blocked()):
+                while self._idle:
                     rest = self._rest()
                     if rest == 0:
                         break
@@ -231,23 +231,18 @@ class Engine:
             self._changed.wait(left)
         self._awaited = set()
 
-    def _blocked(self) -> bool:
-        """Whether there are only openings that wait for room."""
-        inbox = self._inbox
-        if inbox.steps or inbox.urgent or inbox.closed or inbox.stopping or not inbox.openings:
-            return False
-        return not self._can_open
-
     @property
-    def _can_open(self) -> bool:
-        """Whether there is an opening, and room for the first one."""
-        openings = self._inbox.openings
-        return bool(openings) and openings.first().fits
+    def _idle(self) -> bool:
+        """Whether there is nothing but idle jobs, and openings that wait for room."""
+        inbox = self._inbox
+        busy = inbox.steps or inbox.urgent or inbox.closed or inbox.stopping
+        return not (busy or self._to_prefill)
 
     @property
     def _to_prefill(self) -> bool:
         """Whether a prefill can begin or continue."""
-        return bool(self._prefilling) or self._can_open
+        openings = self._inbox.openings
+        return bool(self._prefilling) or (bool(openings) and openings.first().fits)
 
     def _free(self, closed: list[Decoder]) -> None:
         with self._changed:
