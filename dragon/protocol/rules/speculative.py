@@ -98,8 +98,8 @@ class Speculative(Rule):
         """Handle a draft, or the target of the aggregating side."""
         if isinstance(message, Target):
             self._receive_target(message)
-        elif isinstance(message, Draft) and not may_be_drawn(message.token, message.side):
-            self.session.desync()
+        elif isinstance(message, Draft) and _probability(message.side.wire, message.token) == 0.0:
+            self.session.desync()  # its side cannot have drawn this token
         else:
             super().receive(message)
 
@@ -179,11 +179,6 @@ class Drafted:
 def algorithm1_draft(role: Role, side: Side, sampling: Sampling, position: int) -> int:
     """x^s_t drawn from p^s, independently of the other side's; at T = 0 its argmax."""
     return mixture.draft(side, sampling, position, _DRAFT_LANE[role])
-
-
-def may_be_drawn(token: int, side: Side) -> bool:
-    """Whether a side can have drawn this token at all."""
-    return _probability(side.wire, token) > 0.0
 
 
 def algorithm1_target(device: Drafted, cloud: Drafted, sampling: Sampling, position: int) -> int:
