@@ -7,7 +7,7 @@ import random
 import socket
 import ssl
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from email.message import Message
 from typing import Any
@@ -182,16 +182,10 @@ class ServerClient:
         """Whether the server answers at all, however busy it is."""
         try:
             exchange = self.connect(_ALIVE_S)
-        except LostError:
-            return False
-        try:
-            self.send(exchange, "GET", "/v1/models")
-        except LostError:
-            return False
-        except ModelServerError:
-            return True
-        finally:
-            exchange.connection.close()
+            with closing(exchange.connection):
+                self.send(exchange, "GET", "/v1/models")
+        except ModelServerError as error:  # any reply shows that the server is there
+            return not isinstance(error, LostError)
         return True
 
 
