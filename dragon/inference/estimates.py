@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from dragon.inference.profile import Profile
 from dragon.protocol.aggregator_policy import Conditions
 from dragon.protocol.messages import MAX_WINDOW, Correction, Draft
-from dragon.sampling.role import Role
+from dragon.sampling.role import Role, by_role
 
 # The weight of a new observation.
 _WEIGHT = 0.2
@@ -192,8 +192,7 @@ class Pace:
         accept = self.accept_device.value, self.accept_cloud.value
         if own is None or remote is None or rtt is None or accept[0] is None or accept[1] is None:
             return None
-        device, cloud = (own, remote) if role is Role.DEVICE else (remote, own)
-        return Conditions(device, cloud, rtt, accept[0], accept[1])
+        return Conditions(*by_role(role, own, remote), rtt, accept[0], accept[1])
 
     def reading(self, name: str) -> float:
         """One of `READINGS`; NaN while unknown."""

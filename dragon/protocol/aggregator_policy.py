@@ -25,10 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dragon.sampling.mixture import ETA_ONE, Side, device_weight
+from dragon.sampling.noise import Floats
 from dragon.sampling.role import Role
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 # Tokens per simulation, and simulations per choice, of `GREEDY`: more change no figure.
 _DEPTH = 8
@@ -110,10 +108,8 @@ def expected_acceptance(device: Side, cloud: Side) -> tuple[float, float]:
     """
     # Not `mixture.mixture`: that drops the tokens of a side without any weight.
     ids = np.union1d(device.wire.ids, cloud.wire.ids)
-    own = np.zeros(len(ids))
-    other = np.zeros(len(ids))
-    own[np.searchsorted(ids, device.wire.ids)] = device.wire.weights / device.wire.total
-    other[np.searchsorted(ids, cloud.wire.ids)] = cloud.wire.weights / cloud.wire.total
+    own = device.wire.at(ids, device.wire.weights / device.wire.total)
+    other = cloud.wire.at(ids, cloud.wire.weights / cloud.wire.total)
     eta = device_weight(device.log_h, cloud.log_h) / ETA_ONE
     target = eta * own + (1.0 - eta) * other
     delta = 1.0 - float(np.minimum(own, other).sum())
@@ -209,7 +205,7 @@ _DRAWS = (np.outer(np.arange(1, _PLAYS + 1), np.sqrt(_PRIMES)) % 1.0).reshape(_P
 
 
 def _play(
-    first: int, later: int, ready: FloatArray, c: FloatArray, way: float, accepted: BoolArray
+    first: int, later: int, ready: Floats, c: Floats, way: float, accepted: NDArray[np.bool_]
 ) -> float:
     """When the last token is aggregated, averaged over simulations.
 
