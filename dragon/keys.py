@@ -141,7 +141,7 @@ class KeyFile(Generic[K]):
             fcntl.flock(folder, fcntl.LOCK_EX)
             keys = list(self.read())
             yield keys
-            write_whole(self._path, self._keys.dump_json(tuple(keys), indent=2).decode())
+            write_whole(self._path, self._keys.dump_json(tuple(keys), indent=2))
         finally:
             os.close(folder)
 

@@ -71,7 +71,6 @@ class KVStore:
             if name not in self._sizes:
                 return None
             path = self._directory / name
-            assert self._access is not None
             try:
                 kv = self._access.parse(_checked(path))
                 os.utime(path)

@@ -19,7 +19,7 @@ from dragon.inference.backends.backend import Backend
 from dragon.inference.decoder import Decoder
 from dragon.inference.distribution import Estimated, alone, full_of, likeliest, log
 from dragon.inference.engine import Engine
-from dragon.inference.jobs import Outcome, StepResult
+from dragon.inference.jobs import Outcome
 from dragon.protocol.messages import Work
 from dragon.sampling.mixture import ETA_ONE, LOG_H_LIMIT, Side, device_weight
 
@@ -100,7 +100,7 @@ def run(engine: Engine, decoder: Decoder, work: Work) -> Future[list[Side]]:
             return
         if isinstance(outcome, DragonError):
             future.set_exception(outcome)
-        elif isinstance(outcome, StepResult) and outcome.sides is not None:
+        elif outcome.sides is not None:
             future.set_result(outcome.sides)
         else:
             future.set_exception(PreemptedError("scoring was given up"))

@@ -67,8 +67,6 @@ class WireDistribution:
             and np.array_equal(self.weights, other.weights)
         )
 
-    __hash__ = None  # type: ignore[assignment]
-
 
 @dataclass(frozen=True)
 class NucleusCut:

@@ -275,7 +275,6 @@ class SlotMemory(Protocol):
 
     def zeros(self, heads: int, dim: int, like: torch.Tensor) -> torch.Tensor:
         """Memory of a layer, [parts, size, heads, dim]; zeros, as a masked NaN is still a NaN."""
-        ...
 
     def take(self, slot: int, blocks: int) -> None: ...
 
@@ -283,11 +282,9 @@ class SlotMemory(Protocol):
 
     def places(self, slots: Sequence[int], positions: torch.Tensor) -> torch.Tensor:
         """Where `positions` int64 [B, Q] of these slots are, over all parts: int64 [B, Q]."""
-        ...
 
     def where(self, slots: Sequence[int], length: int) -> slice | torch.Tensor:
         """The parts with the first `length` positions of adjacent slots, one row per slot."""
-        ...
 
 
 class Reserved:
