@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib.util
 import logging
-import sys
 from collections import deque
 from functools import cache
 from pathlib import Path
@@ -196,8 +195,7 @@ def strlen() -> Any:
 
     A callback in Python would wait for the interpreter hundreds of times per step.
     """
-    libc = FFI.dlopen("msvcrt" if sys.platform == "win32" else None)
-    return FFI.cast("bool (*)(void *)", FFI.addressof(libc, "strlen"))
+    return FFI.cast("bool (*)(void *)", FFI.addressof(FFI.dlopen(None), "strlen"))
 
 
 FFI.cdef("size_t strlen(const char *text);")
@@ -221,7 +219,6 @@ def _path() -> Path:
         raise ConfigurationError(f".gguf files need llama.cpp: {INSTALL}")
     folder = Path(next(iter(spec.submodule_search_locations)))
     # Opened by its path: importing the package takes memory for a server that is not used.
-    for pattern in ("xllamacpp*.so", "xllamacpp*.pyd"):
-        if found := sorted(folder.glob(pattern)):
-            return found[0]
+    if found := sorted(folder.glob("xllamacpp*.so")):
+        return found[0]
     raise ConfigurationError(f"the installed xllamacpp has no llama.cpp in it: {INSTALL}")
