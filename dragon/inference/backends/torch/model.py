@@ -20,7 +20,6 @@ from dragon.inference.backends.backend import PIECE, never
 from dragon.inference.backends.slots import BLOCK, MAX_CONTEXT, blocks_of
 from dragon.inference.backends.torch.cache import BATCH, SlotCache, TensorKV
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _ATTENTION = "slots"
 _CACHE_BYTES = 2 << 30
 _SLOTS = 256
@@ -51,11 +50,11 @@ class LanguageModel:
                 "are not supported"
             )
         self.name = name
+        # Models of one family pad their vocabularies differently: only real tokens count.
         self.vocab_size = vocab_size
         self.context = min(MAX_CONTEXT, int(config.max_position_embeddings))
         self._network = network
         self._device = network.device
-        # Models of one family pad their vocabularies differently: only real tokens count.
         self.layers = list(decoder.layers)
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
@@ -77,7 +76,7 @@ class LanguageModel:
         """Load from a directory or a hub name. Raises `ConfigurationError` on failure."""
         try:
             network = AutoModelForCausalLM.from_pretrained(
-                str(path), dtype=DTYPES[dtype], attn_implementation="sdpa"
+                str(path), dtype=getattr(torch, dtype), attn_implementation="sdpa"
             )
             network = network.to(device).eval()
         except (OSError, ValueError, RuntimeError) as error:
