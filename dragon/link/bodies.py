@@ -161,10 +161,6 @@ def pieces(data: bytes) -> Iterator[Bulk]:
         yield Bulk(data[start : start + MAX_PAYLOAD])
 
 
-def encode_bulk(message: Bulk) -> bytes:
-    return message.data
-
-
 def decode_bulk(body: bytes) -> Bulk:
     """The message in a body; raises `FrameError` for one that is too long."""
     if len(body) > MAX_PAYLOAD:

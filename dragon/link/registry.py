@@ -91,13 +91,13 @@ class TextKind(FrameKind[M]):
             raise FrameError(f"not a control message: {self.name}: {error.message}") from error
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BodyKind(FrameKind[M]):
     """A kind of binary frame; its codec encodes a message into a body and back."""
 
-    byte: BinaryKind = BinaryKind.DRAFT
-    pack: Callable[[M], bytes] = lambda _: b""
-    unpack: Callable[[bytes], M] | None = None
+    byte: BinaryKind
+    pack: Callable[[M], bytes]
+    unpack: Callable[[bytes], M]
 
     def encode(self, stream: int, message: M) -> bytes:
         return _HEAD.pack(self.byte, stream) + self.pack(message)
@@ -131,19 +131,19 @@ _TEXT: tuple[TextKind[Any], ...] = (
 _BINARY: tuple[BodyKind[Any], ...] = (
     BodyKind(
         "draft", Draft, Sender.EITHER, bodies.largest_token_of_draft,
-        BinaryKind.DRAFT, bodies.encode_draft, bodies.decode_draft,
+        byte=BinaryKind.DRAFT, pack=bodies.encode_draft, unpack=bodies.decode_draft,
     ),
     BodyKind(
         "target", Target, Sender.EITHER, lambda target: target.token,
-        BinaryKind.TARGET, bodies.encode_target, bodies.decode_target,
+        byte=BinaryKind.TARGET, pack=bodies.encode_target, unpack=bodies.decode_target,
     ),
     BodyKind(
         "correction", Correction, Sender.DEVICE, _of_tokens,
-        BinaryKind.CORRECTION, bodies.encode_correction, bodies.decode_correction,
+        byte=BinaryKind.CORRECTION, pack=bodies.encode_correction, unpack=bodies.decode_correction,
     ),
     BodyKind(
-        "bulk", bodies.Bulk, Sender.CLOUD, lambda _: 0,
-        BinaryKind.BULK, bodies.encode_bulk, bodies.decode_bulk,
+        "bulk", bodies.Bulk, Sender.CLOUD,
+        byte=BinaryKind.BULK, pack=lambda bulk: bulk.data, unpack=bodies.decode_bulk,
     ),
 )  # fmt: skip
 
@@ -199,7 +199,7 @@ def _decode_binary(frame: bytes) -> tuple[FrameKind[Any], int, Message]:
         raise FrameError(f"a binary frame of {len(frame)} bytes is cut short")
     byte, stream = _HEAD.unpack_from(frame)
     kind = _BY_BYTE.get(byte)
-    if kind is None or kind.unpack is None:
+    if kind is None:
         raise FrameError(f"unknown kind of frame: {byte}")
     try:
         return kind, stream, kind.unpack(frame[_HEAD.size :])
