@@ -356,10 +356,7 @@ class ModelServer:
 
     def _begin_anew(self, stream: Continuation, slot: int, end: int) -> None:
         """Continue with another stream after one ended; raises `ModelServerError` if none can."""
-        if not stream.positions:
-            said = not stream.spelled and self._dialect.spelled(stream.prompt) is not None
-            if not said:
-                raise ModelServerError("the model server reports nothing about the next token")
-            self._follow(slot, end, spelled=True)
-        else:
-            self._follow(slot, end)
+        spelled = not stream.positions
+        if spelled and (stream.spelled or self._dialect.spelled(stream.prompt) is None):
+            raise ModelServerError("the model server reports nothing about the next token")
+        self._follow(slot, end, spelled=spelled)
