@@ -9,8 +9,8 @@ pessimistic otherwise, since buffered local drafts catch up after a stall; and i
 side aggregates for good. What has just been rejected says more: a remote side that must start again
 needs the target half a round trip from now, and if it aggregates, its draft need not travel back.
 `GREEDY` therefore simulates both choices from the queues as they are and takes the faster one.
-After the choice, one side aggregates for good, whichever is better. Simulations that hand over
-again for the sake of the very next token lose up to 4 % to the better static side; these lose 2 %.
+In a simulation, one side aggregates all tokens after the next one, whichever is better. Simulations
+that choose a side anew for each token lose up to 4 % to the better static side; these lose 2 %.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dragon.sampling.mixture import ETA_ONE, Side, device_weight
 from dragon.sampling.noise import Floats
 from dragon.sampling.role import Role
 
-# Tokens per simulation, and simulations per choice, of `GREEDY`: more change no figure.
+# Tokens per simulation and simulations per choice of `GREEDY`: more change no figure.
 _DEPTH = 8
 _PLAYS = 32
 # Conditions are rounded to these steps, so that the cache finds earlier simulations: fractions of
@@ -37,7 +37,7 @@ _TIME_STEPS = 20
 _ACCEPT_STEPS = 20
 # In time steps. A smaller gain may be rounding, and a hand-over is not free.
 _LEAST_GAIN = 1
-# The most drafts a queue is counted with: with more, that side does not delay the other.
+# A longer queue counts as this long: a side that far ahead does not delay the other.
 _QUEUE_CAP = 8
 
 
@@ -63,7 +63,7 @@ class Conditions:
 
 
 class Estimates(Protocol):
-    """What a side knows about both sides' speed and the link."""
+    """A side's estimates of both sides' speed, of the link and of acceptance."""
 
     def observe_acceptance(self, device: float, cloud: float) -> None:
         """Record how likely the drafts of a position were to be accepted, 0 to 1."""
@@ -157,7 +157,7 @@ def _seen_from(aggregator: Role, c: Conditions) -> tuple[float, float, float, fl
 
 
 def _gain(aggregator: Role, c: Conditions, last: Aggregated) -> float:
-    """What switching saves within `_DEPTH` tokens, in time steps."""
+    """The time that switching saves over `_DEPTH` tokens, in time steps."""
     local, remote, accept_local, accept_remote = _seen_from(aggregator, c)
     unit = max(local, remote)
     if unit <= 0:

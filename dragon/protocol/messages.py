@@ -1,4 +1,4 @@
-"""What the two sessions of an answer tell each other, and what a session asks of its decoder."""
+"""The messages between the two sessions of an answer, and a session's work for its decoder."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Resync:
 
 @dataclass(frozen=True)
 class Candidate:
-    """Sequencewise only: a side's whole answer, its log-likelihood there, and its log h."""
+    """Sequencewise only: a side's whole answer, its log-likelihood under that side, its log h."""
 
     incarnation: Incarnation
     tokens: Annotated[tuple[Token, ...], Len(1, MAX_TOKENS)]
@@ -110,13 +110,13 @@ SessionMessage = Draft | Target | Correction | Join | Resync | Candidate | Score
 
 @dataclass(frozen=True)
 class Work:
-    """What the decoder is to run: keep the first `keep` generated tokens it was fed, feed `tokens`.
+    """A step of the decoder: keep the first `keep` generated tokens it was fed, feed `tokens`.
 
-    It returns `outputs` distributions: one after each of the last tokens, preceded, possibly, if
-    `keep` is 0, by the one after the prompt.
+    It returns `outputs` distributions, one after each of the last tokens. If there is one more
+    output than tokens, which needs `keep` 0, the first is the distribution after the prompt.
 
-    The log-likelihood of the `scored` tokens is added to that of the text before them. The first of
-    them follows the kept tokens: they are `tokens`, and perhaps one more that is not fed.
+    The log-likelihood of the `scored` tokens is added to that of the kept ones, which they follow:
+    they are `tokens`, and perhaps one more that is not fed.
     """
 
     keep: int

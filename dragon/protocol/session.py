@@ -74,7 +74,7 @@ class Session:
         self.agreement = Agreement()
         self._text = CommittedText(self.committed)
         self._prefix = DecoderPrefix()
-        self._version = 0  # counts what made the work in flight useless
+        self._version = 0  # raised by whatever makes the work in flight useless
         self._work: Work | None = None
         self._outbox: list[SessionMessage] = []
         self.rule = rule(self)
@@ -137,7 +137,7 @@ class Session:
     # The decoder's side.
 
     def next_work(self) -> Work | None:
-        """What to decode next; None if work is in flight or nothing may be drafted."""
+        """The decoder's next work; None if some is in flight or nothing may be drafted."""
         if self._work is not None:
             return None
         drafting = None
@@ -151,9 +151,9 @@ class Session:
     def complete(
         self, sides: Sequence[Side] | None, decode_us: int = 0, log_likelihood: float = 0.0
     ) -> None:
-        """The result of the work in flight, one distribution per output; None if it was abandoned.
+        """Take the result of the work in flight: a distribution per output, None if abandoned.
 
-        `log_likelihood` is that of the text scored so far, if the work asked for scores.
+        `log_likelihood` is that of all text scored so far, if the work asked for scores.
         """
         work, self._work = self._work, None
         assert work is not None, "no work is in flight"
@@ -192,7 +192,7 @@ class Session:
             self.rule.receive(message)
 
     def stalled(self) -> None:
-        """The driver saw no progress for as long as counts as a desync."""
+        """Handle a stall: the driver has seen no progress for its stall limit."""
         if self.joint and not self.finished:
             self.rule.stalled()
 
@@ -214,7 +214,7 @@ class Session:
             self.advance()
 
     def set_horizon(self, horizon: int) -> None:
-        """The cloud's context takes `horizon` generated tokens."""
+        """Set how many generated tokens the cloud's context takes."""
         self.limits = replace(self.limits, horizon=horizon)
         self.advance()
 

@@ -1,4 +1,4 @@
-"""What one side knows of an answer: its text, both sides' drafts, and who takes part."""
+"""The state of an answer on one side: its text, both sides' drafts, and who takes part."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from dragon.sampling.role import Role
 
 @dataclass(frozen=True)
 class Settled:
-    """A committed token and what it was drawn from; `remote` is None if one side wrote alone.
+    """A committed token and the distributions it was drawn from.
 
-    `shares` are those of the other side's rows in the token, if it is that side's draft and came
-    with them.
+    `remote` is None if one side wrote alone. `shares` are the shares of the other side's rows in
+    the token, if that side drafted it and sent them.
     """
 
     position: int
@@ -29,9 +29,9 @@ class Settled:
 
 
 class CommittedText:
-    """Appends to `tokens`, which its creator reads. Only a side that follows the other is ever cut.
+    """The committed text, in a list that its creator reads, with a checksum of every prefix.
 
-    Checksums are CRC-32 over little-endian tokens, of every prefix.
+    Checksums are CRC-32 over little-endian tokens. Only a side that follows the other is ever cut.
     """
 
     def __init__(self, tokens: list[int]) -> None:
@@ -83,7 +83,7 @@ class Arrival(Enum):
 
 
 class DraftQueues:
-    """Each queue is contiguous from the first uncommitted position.
+    """Both sides' drafts; each queue is contiguous from the first uncommitted position.
 
     An epoch counts a side's rejected drafts so far. Both sides count alike, since they compute the
     same targets, so a draft conditioned on a rejected token is recognised by its epoch.
@@ -103,8 +103,8 @@ class DraftQueues:
         """Queue a draft of the other side if it follows what this side knows.
 
         The prefix is checked before the epoch. In the other order both sides would wait forever
-        after a fault: a side that has diverged raises its epoch, and the other then takes it for a
-        late one.
+        after a fault: a side that has diverged counts rejections that the other does not, and would
+        drop all later drafts as stale.
         """
         # A sender cannot have committed more than this side: its earlier drafts came first.
         if draft.committed > length or draft.checksum != text.checksum(draft.committed):
@@ -179,7 +179,7 @@ class DecoderPrefix:
         self.valid = min(self.valid, work.keep)
 
 
-# Consecutive resyncs without a new token after which the device gives the cloud up.
+# Consecutive resyncs without a new token after which the device drops the cloud.
 MAX_RESYNCS = 3
 # The largest incarnation of a frame is 2^16 - 1; losing the cloud takes one more.
 MAX_INCARNATION = (1 << 16) - 2
@@ -224,7 +224,7 @@ class Membership:
         return self._resyncs if self._resynced_at == length else 0
 
     def resync(self, length: int) -> bool:
-        """Count a resync at this length; False if the cloud should be given up instead."""
+        """Count a resync at this length; False if the cloud should be dropped instead."""
         self._resyncs, self._resynced_at = self.resyncs(length) + 1, length
         return self._resyncs <= MAX_RESYNCS and self.incarnation < MAX_INCARNATION
 

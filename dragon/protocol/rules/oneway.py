@@ -76,7 +76,7 @@ class OneWay(CatchUp):
         return False
 
     def receive(self, message: SessionMessage) -> None:
-        """Cloud: how far the text has come, and how it continues."""
+        """Cloud: handle a correction: how far the text has come, and how it continues."""
         if self.session.role is Role.DEVICE:
             super().receive(message)
         elif isinstance(message, Correction):
@@ -206,7 +206,7 @@ def certified(
     place = int(np.searchsorted(wire.ids, token))
     own = eta * int(wire.weights[place])
     lift = (ETA_ONE - eta) * wire.total  # the weight of all of the cloud's mass, on the same scale
-    if own <= lift:  # fails already if the noise favours neither; otherwise x would need luck
+    if own <= lift:  # x would need luck: it loses if the noise favours no token
         return False
     raised = eta * wire.weights + lift
     raised[place] = 0

@@ -31,7 +31,7 @@ _RULES: dict[Mode, Callable[[Session], Rule]] = {
 
 @dataclass(frozen=True)
 class Start:
-    """What the two sessions of an answer have in common except the role.
+    """The settings of an answer that its two sessions share: all but the role.
 
     All token ids are below `vocabulary`; None disables certificates, as is needed if relevance is
     re-scored. With a `budget` the device draws within it. `permits` is the device's, as in

@@ -1,4 +1,4 @@
-"""What a session asks of the rule it holds."""
+"""The interface between a session and its rule."""
 
 from __future__ import annotations
 
@@ -43,42 +43,42 @@ class Rule(ABC):
         return ()
 
     def work(self, drafting: Work | None) -> Work | None:
-        """What to run, given the drafting work, if any."""
+        """The decoder's next work; `drafting` is the session's own, if any."""
         return drafting
 
     def scored(self, work: Work, log_likelihood: float) -> None:
-        """Work without outputs is done: the log-likelihood of everything scored so far."""
+        """Take the result of work without outputs: the log-likelihood of all scored so far."""
         raise AssertionError("this rule asks for no scores")
 
     def share(self, draft: Draft) -> None:
         self.session.send(draft)
 
     def receive(self, message: SessionMessage) -> None:
-        """Handle a message of the current incarnation; one this rule has no use for is a desync."""
+        """Handle a message of the current incarnation; any but a draft is a desync by default."""
         if isinstance(message, Draft):
             self.session.admit(message)
         else:
             self.session.desync()
 
     def weigh(self, log_h: int) -> None:  # noqa: B027, most modes do not need it
-        """The most that the cloud's log h will be, in steps of `mixture.LOG_H_STEPS`."""
+        """Take an upper bound of the cloud's log h, in 1/1024 nats."""
 
     def late(self, draft: Draft) -> None:
-        """A draft of a position that is already committed: a duplicate, or a fault."""
+        """Handle a draft of a position that is already committed: a duplicate, or a fault."""
         self.session.desync()
 
     def stalled(self) -> None:
-        """Nothing has happened for as long as counts as a desync."""
+        """Handle a stall, which is a desync by default."""
         self.session.desync()
 
     @property
     def told(self) -> int:
-        """Device: how many of the first tokens the cloud knows, at most."""
+        """Device: an upper bound of how many of the first tokens the cloud knows."""
         return max((end for _, end in self.session.intervals()), default=0)
 
     @property
     def retries(self) -> int:
-        """How often the session has already waited at this standstill; each wait doubles."""
+        """How often the session has waited at this standstill already; each wait doubles."""
         return self.session.membership.resyncs(len(self.session.committed))
 
     @property

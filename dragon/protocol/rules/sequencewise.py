@@ -6,10 +6,10 @@ of softmax(R)_d times the product over t of p(y_t | d, y_<t), of full distributi
 1. A side writes as if it were alone: from its quantized distribution, with the request's noise,
 temperature and nucleus.
 
-Nobody waits without need: both sides write at once; each sends its answer, the candidate, when it
-is complete, and scores the other's in one forward. Only the device decides, at the latest when it
-has scored the cloud's candidate and has the cloud's score of its own: after max(T_device + rtt +
-score, T_cloud + rtt / 2 + score).
+No side waits needlessly: both write at once; each sends its answer, the candidate, when it is
+complete, and scores the other's in one forward. Only the device decides, at the latest when it has
+scored the cloud's candidate and has the cloud's score of its own: after max(T_device + rtt + score,
+T_cloud + rtt / 2 + score).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # Tokens scored in one forward: its logits take memory, and other answers wait for it.
 MAX_SCORED = 128
-# Stalls after which the device gives the cloud up. How long the cloud needs to write is unknown, so
+# Stalls after which the device drops the cloud. How long the cloud needs to write is unknown, so
 # each wait is twice the last: 127 stall limits in all, two minutes at least.
 MAX_STALLS = 6
 
@@ -72,7 +72,7 @@ class Sequencewise(Rule):
     # Drafting and scoring.
 
     def may_draft(self, position: int) -> bool:
-        """Until this side's answer is complete."""
+        """As in `Rule`: until this side's answer is complete, without a window."""
         return not self._whole and position < self._room
 
     def propose(self, position: int, side: Side) -> int:
@@ -92,7 +92,7 @@ class Sequencewise(Rule):
         return None
 
     def scored(self, work: Work, log_likelihood: float) -> None:
-        """A part of a candidate is scored, or all of it."""
+        """Take the score of a part of a candidate, or of all of it."""
         session = self.session
         if self._own_likelihood is None:
             self._own_likelihood = log_likelihood
@@ -125,7 +125,7 @@ class Sequencewise(Rule):
         self.session.advance()
 
     def stalled(self) -> None:
-        """Device: nothing happens here, and nothing has come from the cloud."""
+        """Count a stall if this side has nothing left to do; drop the cloud after `MAX_STALLS`."""
         if self._whole and not self.session.busy:
             self._stalls += 1
             if self._stalls > MAX_STALLS:

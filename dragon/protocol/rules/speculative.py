@@ -43,7 +43,7 @@ class Judged:
 
 
 NextAggregator = Callable[[Role, Judged], Role]
-"""Who aggregates after the side that just did."""
+"""Chooses who aggregates after the side that just did."""
 
 
 class Speculative(Rule):
