@@ -1,4 +1,4 @@
-"""Where a peer is reached, and which certificate identifies it."""
+"""The addresses of peers, and the certificates that identify them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def addresses(setting: str) -> tuple[PeerAddress, ...]:
 
 
 def fingerprint(certificate: bytes) -> str:
-    """The fingerprint a certificate, in DER, is pinned by."""
+    """The fingerprint of a DER certificate, by which it is pinned: its SHA-256 in hex."""
     return hashlib.sha256(certificate).hexdigest()
 
 

@@ -12,7 +12,7 @@ from typing import Protocol
 from dragon.errors import FrameError
 from dragon.link.bodies import BinaryKind
 
-# A message of this many bytes is long enough: with more, its first frame would arrive later.
+# No frame is added to a message of this many bytes: its first frame would arrive later.
 _ENOUGH = 32 * 1024
 MAX_BYTES = 128 * 1024
 _BUNDLE = bytes([BinaryKind.BUNDLE])
@@ -27,7 +27,7 @@ class Waiting(Protocol):
 
 
 def take(first: str | bytes, waiting: Waiting) -> list[str | bytes]:
-    """A frame and those waiting behind it, as many as fit in one message."""
+    """The first frame and as many of those waiting behind it as fit in one message."""
     frames = [first]
     size = len(first)
     while size < _ENOUGH and not waiting.empty():

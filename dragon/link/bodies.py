@@ -1,4 +1,4 @@
-"""The bodies of binary frames: every message to bytes and back, each size bounded while parsing.
+"""Encodes and decodes the bodies of binary frames; parsing bounds every size.
 
 A fixed little-endian header comes first, then whatever varies in length. Bulk data (document KV,
 full distributions) is cut into pieces, whose frames arrive in order; joined, they are the data that
@@ -68,7 +68,7 @@ def encode_draft(message: Draft) -> bytes:
 
 
 def decode_draft(body: bytes) -> Draft:
-    """The message in a body; raises `FrameError` for anything else, `struct.error` if too short."""
+    """Decode a draft; raises `FrameError` if it is malformed, `struct.error` if it is too short."""
     if len(body) > MAX_DRAFT_BYTES:
         raise FrameError(f"a draft has at most {MAX_DRAFT_BYTES} bytes, not {len(body)}")
     head = _DRAFT.unpack_from(body)
@@ -109,7 +109,7 @@ def encode_correction(message: Correction) -> bytes:
 
 
 def decode_correction(body: bytes) -> Correction:
-    """The message in a body; raises `FrameError` for anything else, `struct.error` if too short."""
+    """Decode a correction; raises `FrameError` or `struct.error` as `decode_draft` does."""
     incarnation, position, checksum, decode_us, count = _CORRECTION.unpack_from(body)
     if count > MAX_WINDOW:
         raise FrameError(f"a correction has at most {MAX_WINDOW} tokens, not {count}")
@@ -134,7 +134,7 @@ def encode_target(message: Target) -> bytes:
 
 
 def decode_target(body: bytes) -> Target:
-    """The message in a body; raises `FrameError` for anything else."""
+    """Decode a target; raises `FrameError` if it is malformed."""
     if len(body) != _TARGET.size:
         raise FrameError(f"a target has {_TARGET.size} bytes, not {len(body)}")
     incarnation, position, token, flags = _TARGET.unpack(body)
@@ -156,13 +156,13 @@ class Bulk:
 
 
 def pieces(data: bytes) -> Iterator[Bulk]:
-    """The messages that carry `data`."""
+    """Cut `data` into the messages that carry it."""
     for start in range(0, len(data), MAX_PAYLOAD):
         yield Bulk(data[start : start + MAX_PAYLOAD])
 
 
 def decode_bulk(body: bytes) -> Bulk:
-    """The message in a body; raises `FrameError` for one that is too long."""
+    """Decode a piece of bulk data; raises `FrameError` if it is too long."""
     if len(body) > MAX_PAYLOAD:
         raise FrameError(f"a frame of bulk data has at most {MAX_PAYLOAD} bytes, not {len(body)}")
     return Bulk(body)

@@ -24,8 +24,8 @@ MAX_CONTROL_BYTES = 1 << 20
 MAX_QUERY = 4096
 MAX_PROBE = 1 << 18
 MAX_RETRY_S = 24 * 60 * 60
-_LONGEST = 1000  # the most characters of a fault
-_NAME = 100  # those shown of a model's name
+_LONGEST = 1000  # characters of a fault
+_NAME = 100  # characters shown of a model's name
 
 Text = Annotated[str, Field(max_length=64 * 1024)]
 Number = Annotated[int, Field(ge=0, lt=1 << 63)]
@@ -91,11 +91,12 @@ def check_hello(own: Hello, other: Hello) -> None:
 
 
 class Asking(Control):
-    """What the cloud needs to build rows like the device's: documents, prompt, sampling.
+    """Everything the cloud needs to build rows like the device's: documents, prompt, sampling.
 
-    If the query is a question, it is `judged`: only documents that answer it take part. Otherwise
-    those do that may continue the text. A text to continue weighs them by `slope` nats a unit of
-    cosine, and so does re-scoring. The answer begins with the `premise`, which the query leans on.
+    With `judged`, the query is a question, and only documents that answer it take part; without, it
+    is a text, and documents that may continue it do. `slope`, in nats per unit of cosine, weighs
+    the documents of a text to continue, and re-scoring. The answer begins with the `premise`, which
+    the query leans on.
     """
 
     conversation: Tokens
@@ -159,7 +160,7 @@ class Ready(Control):
 
 
 class Fetch(Control):
-    """Send documents instead of taking part; with `weights`, also the KV that model computes.
+    """Send documents instead of taking part; with `weights`, also their KV by that model.
 
     `weights` is `LanguageModel.weights`; `raw` says which kind of row the KV is for.
     """

@@ -1,4 +1,4 @@
-"""How much of the event loop's time one connection may take, whatever it sends."""
+"""Limits the share of the event loop's time that one connection takes, whatever it sends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class LoopShare:
         self._then = now
 
     def took(self, seconds: float, now: float) -> float | None:
-        """Record the loop's busy time; seconds to yield to other tasks, None to continue."""
+        """Record busy time; returns seconds to yield to other tasks, None to continue."""
         self._left = min(_BURST_S, self._left + SHARE * (now - self._then)) - seconds
         self._then = now
         self._slice += seconds
