@@ -2,7 +2,7 @@
 
 A side s has a distribution for each of its rows d, and relevances R in nats, on a scale that both
 sides share. Its own is p^s = sum over d of softmax(R)_d p(. | d, text), and log h^s the logsumexp
-of R. A side on which nothing answers has one bare row, of a low R. The target distribution is
+of R. A side without an answer has one bare row, with a low R. The target distribution is
 p_t = eta p^d + (1 - eta) p^c with eta = h^d / (h^d + h^c).
 
 `target` is the slow reference. `raced_target` costs little more than a draft: paces are linear in

@@ -24,7 +24,7 @@ MAX_SLOPE = 60.0  # nats a unit of cosine: log h of 32 passages then stays below
 class Mode(StrEnum):
     """How the two sides agree on a token: the aggregation mode.
 
-    Its properties are what others need to know of it, so that only the rules name a mode.
+    Other code reads its properties, so that only the rules name a mode.
     """
 
     ONEWAY = "oneway"
@@ -60,7 +60,7 @@ class Mode(StrEnum):
 
     @property
     def takes_any_sampling(self) -> bool:
-        """Whether it is defined for any temperature and truncation, as Algorithm 1 is not."""
+        """Whether it is defined for any temperature and truncation, unlike Algorithm 1."""
         return self is not Mode.SPECULATIVE
 
     @property

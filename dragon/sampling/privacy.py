@@ -1,4 +1,4 @@
-"""Targets that reveal little about the device's passages, and what revealing it costs.
+"""Targets that reveal little about the device's passages, and the accounting of how much.
 
 The device's part of the mixture is r = lambda p + (1 - lambda) b, where p is its distribution with
 passages and b the one without. lambda is the largest value for which the target's distribution

@@ -1,7 +1,7 @@
 """The wire form of a next-token distribution: a nucleus of sorted ids with integer weights.
 
-What is cut here is not approximated later: from the cut on, a side's distribution *is* its wire
-form. The side drafts from it, sends it and mixes it. With drafts drawn before the cut, tokens
+The wire form is not an approximation of something: from the cut on, a side's distribution *is* its
+wire form. The side drafts from it, sends it and mixes it. With drafts drawn before the cut, tokens
 outside the nucleus would always be accepted, and the text would depend on who aggregates.
 """
 

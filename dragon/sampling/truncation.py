@@ -1,7 +1,7 @@
-"""Which tokens of a mixture may be chosen at all: `min_p`, then `top_k`, then `top_p`.
+"""Truncation: the tokens of a mixture that may be chosen, by `min_p`, then `top_k`, then `top_p`.
 
-Each filters what the one before has kept, as in vLLM. All compare integers, so that both sides keep
-the same tokens, and all keep the heaviest token.
+Each filters the tokens that the one before has kept, as in vLLM. All compare integers, so that both
+sides keep the same tokens, and all keep the heaviest token.
 """
 
 from __future__ import annotations
