@@ -1,9 +1,10 @@
-"""How many nats a unit of cosine is worth to a model that continues a text, on held-out text.
+"""Calibrates, on held-out text, how many nats a unit of cosine is worth to a model.
 
-Each passage is a row with a weight of slope x cosine nats (DRAGON, arXiv 2504.11197, section 4). If
-the slope is too high, one passage has all the weight, whether or not it helps; at 0 all count
-alike. The best slope depends on how well the model reads and on what the embedder's cosines mean,
-so it is calibrated for each model, on text that its owner provides.
+A model that continues a text has a row for each passage, with a weight of slope x cosine nats
+(DRAGON, arXiv 2504.11197, section 4). If the slope is too high, one passage has all the weight,
+whether or not it helps; at 0 all count alike. The best slope depends on how well the model reads
+and on what the embedder's cosines mean, so it is calibrated for each model, on text that its owner
+provides.
 """
 
 from __future__ import annotations
@@ -184,12 +185,12 @@ def slope_of(profile: Profile | None, embedder: str) -> float:
     return found.slope if found is not None and found.embedder == embedder else SLOPE
 
 
-# Teacher forcing: how likely a model finds a given text behind different prefixes.
+# Teacher forcing: how likely a given text is after different prefixes.
 
 
 @dataclass(frozen=True)
 class Window:
-    """Tokens of a text: a query, the target behind it, and which of the target's are scored."""
+    """Tokens of a text: a query, the target after it, and which tokens of the target to score."""
 
     query: tuple[int, ...]
     target: tuple[int, ...]
@@ -198,14 +199,14 @@ class Window:
 
 @dataclass(frozen=True)
 class Prefix:
-    """The tokens before the window in one row; the KV of the first `rounded` is as when sent."""
+    """A row's tokens before the window; the KV of the first `rounded` is rounded as when sent."""
 
     tokens: tuple[int, ...] = ()
     rounded: int = 0
 
 
 class Scorer:
-    """Scores a window's target tokens behind prefixes: log probabilities, in nats.
+    """Scores a window's target tokens after prefixes: log probabilities, in nats.
 
     The model must be `full`, with room for a prefix and the window.
     """

@@ -2,7 +2,7 @@
 
 Passages that follow each other are packed into texts of the embedder's length. Each goes through
 the embedder once, between its neighbours, and its vector is the mean over its own tokens (late
-chunking, arXiv 2409.04701). What it stands under is put before it, unless it has been said already.
+chunking, arXiv 2409.04701). Its context is put before it, unless the text has it already.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Window:
 def windows(
     passages: Sequence[Passage], encode: Callable[[str], list[int]], most: int
 ) -> Iterator[Window]:
-    """All passages in order, in windows of at most `most` tokens. What is over that is cut."""
+    """All passages in order, in windows of at most `most` tokens; longer passages are cut."""
     window, said = Window(), set[str]()
     for text, context in passages:
         own = encode(text)[:most]
@@ -70,7 +70,7 @@ def windows(
 
 
 def _unsaid(context: str, said: Collection[str]) -> str:
-    """What a window lacks of a context, which may be a heading with the opening of a line."""
+    """The part of a context that a window lacks: all, nothing, or the heading before an opening."""
     if context in said:
         return ""
     openings = (each for each in said if each and context.endswith(f": {each}"))
@@ -178,7 +178,7 @@ class Embedder:
         return np.concatenate(vectors)
 
     def embed_tokens(self, rows: Sequence[Sequence[int]]) -> npt.NDArray[np.float32]:
-        """What `embed` gives for texts of at most `max_tokens` ids, special ones included."""
+        """As `embed`, for texts given as at most `max_tokens` ids each, special ones included."""
         with self._lock, torch.inference_mode():
             features = self._model.tokenizer.pad(
                 {"input_ids": [list(row) for row in rows]}, return_tensors="pt"
@@ -203,7 +203,7 @@ WEIGHTS = "model.safetensors"
 class Bert:
     """BERT (arXiv 1810.04805) with GELU and absolute positions, without a pooler or dropout.
 
-    `transformers.BertModel` brings torch.distributed, sympy and scipy along: 120 MB in each service
+    `transformers.BertModel` imports torch.distributed, sympy and scipy: 120 MB in each service
     and seconds of its start. Weights have the names that it gives them; states are the same bit for
     bit.
 
@@ -219,7 +219,7 @@ class Bert:
         self._layers: int = config["num_hidden_layers"]
         self._weights = weights
         token = torch.zeros((1, 1), dtype=torch.int64)
-        self(token, token + 1)  # or a weight that is missing would be missed later
+        self(token, token + 1)  # raises for a missing weight now, not with the first text
 
     def __call__(self, tokens: Tensor, mask: Tensor, segments: Tensor | None = None) -> Tensor:
         """Hidden states, float32 [n, length, width], of tokens int64 [n, length].

@@ -1,4 +1,4 @@
-"""From a search's candidates to the lines that answer, each with its probability.
+"""Finds, among a search's candidates, the lines that answer, each with its probability.
 
 Both sides and every search use this: candidates are ranked by cosine and shared words, the judge
 reads the best among the lines around them, and each remaining line has a calibrated probability,
@@ -86,9 +86,9 @@ def ranked(questions: Sequence[str], vectors: Vectors, found: Sequence[H]) -> li
 
 
 def to_read(questions: Sequence[str], best: Sequence[H]) -> list[H]:
-    """The candidates worth reading, of those given best first.
+    """The candidates that the judge is to read, of those given best first.
 
-    Those with what a question names come first: of a hundred similar items only one is item 57.
+    Those that have what a question names come first: of a hundred items only one is item 57.
     """
     named = {hit.id for each in questions if names(each) for hit in meeting(each, best, _texts)}
     return sorted(best, key=lambda hit: hit.id not in named)[:READ]
@@ -102,7 +102,7 @@ def embedded(hits: Sequence[H], embedder: TextEmbedder) -> list[H]:
 
 @dataclass(frozen=True)
 class JudgedLine(Generic[H]):
-    """A line with the judge's logit, the share of words only others have, and the cosine."""
+    """A line with its logit, the share of the question's words only others have, and its cosine."""
 
     line: H
     logit: float
@@ -136,8 +136,7 @@ class LineReader:
         """The lines of and around the candidates, judged for a question behind its premise.
 
         `near` are the lines around each candidate, in order, itself among them. A passage about
-        another day, ticket or room than the one that the question names would seem to answer: it is
-        excluded.
+        another day, ticket or room than the question's would seem to answer it, so it is excluded.
         """
         named, question = question, f"{premise} {question}".strip()
         passages = around(best, near, READ, TO_JUDGE)
@@ -194,7 +193,7 @@ class LineReader:
             read: dict[int, tuple[float, H]] = {}
             for wording in wordings:
                 for each in self.judged(wording, best, near, premise):
-                    # What a wording leaves out may be found beside what was said.
+                    # What the wording leaves out may stand beside the lines of the last reply.
                     leans = thread is not None and wording == thread.asked
                     beside = thread is not None and each.line.id in thread.beside
                     odds = each.odds + (AFTER if leans and beside else 0.0)
@@ -224,8 +223,8 @@ class LineReader:
 
 
 def _asks_it(question: str, line: str) -> bool:
-    """Whether a line is the question itself, which is likest to it and answers nothing."""
-    asked = line.rpartition(": ")[2]  # of a record, or of who asks
+    """Whether a line is the question itself, which is most like it and answers nothing."""
+    asked = line.rpartition(": ")[2]  # without the label of a record or the name of a speaker
     shared = min(coverage(question, asked), coverage(asked, question))
     return asked.endswith("?") and shared >= _SHARED
 
@@ -261,7 +260,7 @@ def distinct(passages: Iterable[H]) -> list[H]:
 
 
 def _alike(one: set[str], plain: set[str], other: set[str], also_plain: set[str]) -> bool:
-    """Whether texts of these words, of which some are `plain`, differ in few and plain ones alone.
+    """Whether two texts, given as their words and plain words, differ only in few plain words.
 
     Texts that differ in a number, a code or a name are distinct, however similar otherwise.
     """

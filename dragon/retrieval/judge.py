@@ -1,4 +1,4 @@
-"""Which lines of a passage answer a question, and how surely; which messages need no document.
+"""Judges which lines of a passage answer a question, and which messages need no document.
 
 The judge is a small encoder over the packaged embedder's vocabulary, distilled from one five times
 its size (`training.judge`). One pass judges all lines of a passage (Provence, arXiv 2501.16214), so
@@ -43,7 +43,7 @@ _TOGETHER = 8
 
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
 _READ = 1.5
-"""The least letters per token that can be judged: other scripts split into single letters."""
+"""The fewest letters per token that can be judged: other scripts split into single letters."""
 
 OUTSIDE = -1
 """The line number of tokens outside all lines: the question, a heading, an item's number."""
@@ -75,7 +75,7 @@ class TextJudge(Protocol):
         """The log-odds that a message needs no document."""
 
     def state(self, message: str) -> States | None:
-        """What it makes of a message by itself; None if it cannot read it."""
+        """Its hidden states for a message alone, as one vector; None if it cannot read it."""
 
 
 class Pairs:

@@ -1,7 +1,7 @@
-"""What names one thing in a question: a date, a number, a version, a code, a phone number.
+"""Finds the names of particular things in a question: dates, numbers, versions, codes, phones.
 
 A passage about another ticket, room or day is like the right one except for that, and no score
-tells them apart. So what is named must match, in any of its spellings: 3 May 2026 is 2026-05-03,
+tells them apart. So a name must match, in any of its spellings: 3 May 2026 is 2026-05-03,
 ＡＢ１２３ is AB-123; but ticket 1042 is not ticket 10420, nor part 4711-C part 4711-A.
 """
 
@@ -58,7 +58,7 @@ _SHORT = 2  # digits, of numbers that many things have
 _RANGE = re.compile(r"(\d{1,9})\s?-\s?(\d{1,9})")
 _YEAR = re.compile(r"1[5-9]\d\d|20\d\d")
 H = TypeVar("H")
-_LEAST_PHONE = 6  # the least digits that two spellings of one number share
+_LEAST_PHONE = 6  # the fewest digits that two spellings of one number share
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,7 @@ def _code(token: str) -> str:
 
 
 def _shape(code: str) -> str:
-    """What codes of one kind share: their runs of letters and digits."""
+    """The runs of letters and digits of a code, which codes of one kind share."""
     return re.sub(r"[^\W\d_]+", "a", re.sub(r"\d+", "9", code))
 
 

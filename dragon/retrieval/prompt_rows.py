@@ -99,10 +99,10 @@ def document_rows(
     begins: Begins = Begins.TURNS,
     premise: Sequence[int] = (),
 ) -> tuple[list[Row], list[H]]:
-    """A row for each passage of at most `room` tokens, and those; the bare row if none fits.
+    """The rows of the passages that fit in `room` tokens each, and these passages.
 
-    Passages are quoted behind the `premise`, the tokens that the answer begins with; without any
-    it is the whole answer.
+    The bare row if none fits. Passages are quoted after the `premise`, the tokens that the answer
+    begins with; if none fits, the premise is the whole answer.
     """
     rows, kept = [], []
     for passage in passages:
@@ -133,7 +133,7 @@ def context_row(
     first: int,
     begins: Begins = Begins.TURNS,
 ) -> tuple[Row, list[H]]:
-    """A row of at most `room` tokens, and the passages in it, the best, numbered from `first`."""
+    """A row of the best passages that `room` tokens hold, numbered from `first`, and these."""
     kept = list(passages)
     while kept:
         tokens = tokenizer.document_row(prompt(kept, first), begins=begins)
@@ -158,24 +158,24 @@ def prompt(passages: Sequence[Hit], first: int) -> str:
     return "\n\n".join([INSTRUCTION, *numbered])
 
 
-# A text to continue: passages count by their cosine with it, later with what has been written, too.
+# A text to continue: passages count by their cosine with it, and later with what has been written.
 
 
-# An embedder truncates long texts at the end, where what is to be continued is.
+# An embedder cuts long texts at the end, but the end is what is to be continued.
 RECENT_CHARACTERS = 600
 RECENT_TOKENS = 96
 
 
 def recent(text: str) -> str:
-    """The end of a text, by which passages are near to it."""
+    """The end of a text, which passages are compared with."""
     return plain(text)[-RECENT_CHARACTERS:]
 
 
 def continuing(embedder: TextEmbedder, text: str, hits: Sequence[H], slope: float) -> list[H]:
-    """Hits weighed as to how they continue a text, not how they answer it, nearest first.
+    """Weigh hits by how they may continue a text, not by how they answer it; nearest first.
 
     Relevance is `slope` nats a unit of cosine, and 0 if they have nothing in common, so that a side
-    with a passage counts more than one with the bare row.
+    with a passage counts more than a side with the bare row.
     """
     unknown = [hit.text for hit in hits if hit.vector is None]
     asked, *rest = embedder.embed([recent(text), *unknown])

@@ -1,8 +1,8 @@
-"""Whose matter a question is: that of the person who asks, anybody's, or some of both.
+"""Tells whose matter a question is: the asker's own, anybody's, or some of both.
 
 "When does the lease end?" is for the person's own documents. "How tall does a giraffe get?" is
 anybody's, though a note on a fence may seem to answer it. "What is the capital of the country I fly
-to?" needs a line of one's own first. A logistic regression over what the judge makes of a question
+to?" needs a line of one's own first. A logistic regression over the judge's state for a question
 tells them apart, and from languages that the judge has not learnt to read (`training.whose`).
 """
 
@@ -47,7 +47,7 @@ class Whose:
 
 
 def whose(question: str, judge: TextJudge) -> Whose:
-    """In another language than English, or with another judge, nothing is known."""
+    """Whose a question is; unknown in a language other than English, or with another judge."""
     fitted_to, weights = _fitted()
     state = judge.state(question) if judge.fingerprint == fitted_to else None
     if state is None:
