@@ -1,4 +1,4 @@
-"""What a request changes about the model's logits: bias, penalties, when an answer may end.
+"""A request's changes to the model's logits: bias, penalties, when an answer may end.
 
 It adjusts every row on either side before anything is mixed or cut, so a side's distribution, its
 drafts and the mixture all follow from the adjusted rows, nothing else needs to know about it, and a
@@ -48,7 +48,7 @@ class Adjustment:
         self._mask = mask
         self.quotable = sampling.quotable
         self.masking_s = 0.0
-        """What masks have taken so far."""
+        """Seconds that masks have taken so far."""
 
     @classmethod
     def asked(

@@ -238,7 +238,7 @@ class ChatTemplate:
             return turns if turns.close else self.opening(Begins.ALL)
 
     def _constant(self, place: Place, own: list[Message], tools: tuple[Tool, ...]) -> Opening:
-        """What surrounds a document in any conversation; raises `ConfigurationError` if varying."""
+        """What surrounds a document in any conversation; `ConfigurationError` if that varies."""
         found = {self._between(place, [*own, *talk], tools) for talk in (_QUESTION, _TALK)}
         if len(found) > 1:
             raise ConfigurationError(_NO_PLACE)
@@ -252,7 +252,7 @@ class ChatTemplate:
             raise ConfigurationError(_NO_PLACE)
         before = (*self._lead, *self._encode(start))
         whole, rest = [*self._lead, *self._encode(without)], self._encode(after)
-        # What follows a document is not cut out of what precedes it.
+        # The end that both share must not reach into what precedes the document.
         most = len(whole) - (len(before) if tuple(whole[: len(before)]) == before else 0)
         same = 0
         while same < min(most, len(rest)) and whole[-1 - same] == rest[-1 - same]:

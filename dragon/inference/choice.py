@@ -1,4 +1,4 @@
-"""Which language model a service runs, and on what: settings that device and peer share."""
+"""The settings of the language model, which device and peer share, and how to load it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ModelChoice(BaseModel):
 
     `tokenizer` is for models without one. `model_key` is sent to a server, `model_name` is its
     model if it has several. `adapter` is a LoRA in a `.gguf` file, for a model in a `.gguf` file.
-    `answers` is how it answers, by default as the model says.
+    `answers` is how the model answers, by default as its configuration says.
     """
 
     model: str = str(EMBEDDED_WRITER)

@@ -27,7 +27,7 @@ from dragon.sampling.quantized import NucleusCut, cut
 
 @dataclass
 class CutStatistics:
-    """What cutting distributions for the wire has cost so far: sums over distributions."""
+    """The cost of cutting distributions for the wire: sums over all distributions so far."""
 
     count: int = 0
     mass: float = 0.0
@@ -59,7 +59,7 @@ BY_MODEL = Decoding()
 class Decoder:
     """Rows in slots, all holding the same conversation and the same generated tokens.
 
-    Made on any thread; `acquire`, `prefill` and `release` belong to the engine's. The text after
+    Made on any thread; only the engine's calls `acquire`, `prefill` and `release`. The text after
     the conversation is addressed from 0: the first generated token is token 0. `prefilled`
     completes once steps can run, or holds the error that prevents it. It takes room for `limit`
     tokens, by default for the whole context; `horizon` is how many can be run. Documents' keys and
@@ -199,7 +199,7 @@ class Decoder:
         if not self._quoting.free:
             logits, weights = self._quoted(logits, weights, position)
         whole = logits
-        # Named tokens only: if most of a vocabulary is not named, the rest takes the most time.
+        # Mix the named tokens only: if they are few, the others would take most of the time.
         named = None
         if not self._model.full:
             named = np.flatnonzero((logits.numpy() > -np.inf).any(0))

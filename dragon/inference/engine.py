@@ -44,7 +44,7 @@ _PATIENCE = 1.0
 # While an answer is being written, idle jobs pause for this many times what the last one took:
 # fewer than one token in twenty is delayed.
 _IDLE_REST = 40
-# And a household's answers for this many times what a mask of theirs took, while others' have work:
+# A household's answers pause for this many times what their last mask took, while others have work:
 # forwards are shared, but a mask, of up to a sixth of a step, is computed for one answer alone.
 _MASK_REST = 8
 
@@ -69,7 +69,7 @@ class Engine:
         self._prefilling = SharedQueue[tuple[Decoder, Iterator[int]]]()
         self._writing: set[Decoder] = set()
         self._callers: dict[Decoder, Caller] = {}
-        self._rests: dict[Household, float] = {}  # until when, by whose masks were computed
+        self._rests: dict[Household, float] = {}  # until when answers pause after a mask
         self._turn = TurnLength()
         self._patience = 0.0
         self._rested = 0.0  # when the next idle job may run beside answers
@@ -318,7 +318,7 @@ class Engine:
         deliver([(request, o) for request, o in wanted if request.decoder not in self._closing])
 
     def _outcome(self, request: Step, logits: torch.Tensor | None) -> Outcome:
-        """What a decoder makes of its logits. Where it fails, others of the same forward go on."""
+        """A step's outcome, from its logits. If it fails, other steps of its forward go on."""
         decoder = request.decoder
         masking_s = decoder.masking_s
         try:

@@ -1,6 +1,6 @@
-"""What a service estimates as it runs: its decode delay, the link, the other side, acceptance.
+"""Estimates that a service makes as it runs: decode delays, the link, acceptance.
 
-The draft window, the stall limit and the scheduler's conditions follow from it. There is no clock
+The draft window, the stall limit and the scheduler's conditions follow from them. There is no clock
 here: callers measure, and pass times in seconds.
 """
 
@@ -209,7 +209,7 @@ class Pace:
         return math.nan if value is None else value
 
 
-# What a service exports of its pace, and what each reading means.
+# The readings that a service exports, with a description of each.
 READINGS = {
     "decode_seconds": "What a decode step of this side takes, estimated.",
     "remote_decode_seconds": "What a decode step of the other side takes, by its frames.",

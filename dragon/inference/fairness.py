@@ -1,4 +1,4 @@
-"""How callers share the engine: a heavy one waits behind its own requests, and delays no other."""
+"""Shares the engine among callers: a heavy one waits for its own requests, and delays no other."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ CALLER: ContextVar[str] = ContextVar("caller", default="")
 
 @dataclass(frozen=True)
 class Household:
-    """Callers who share as one, in proportion to its weight: at a peer the devices of one key, on a
-    device the programs and users of one, or a page.
+    """Callers who share the engine as one, in proportion to its weight.
+
+    At a peer they are the devices with one key; on a device, the programs and users with one key,
+    or a page.
     """
 
     name: str = ""
@@ -43,7 +45,7 @@ class Caller(NamedTuple):
 # How long a turn shared by several callers may take, with at least this many steps.
 _TURN_S = 0.04
 _LEAST_STEPS = 8
-# How much longer than the households' due a turn may take for those that want more.
+# How many times as long as with the steps due to all households a turn may take with more.
 _LONGER = 1.25
 _FORGET = 0.995
 
@@ -148,7 +150,7 @@ class SharedQueue(Generic[T]):
 
 
 def due(wanted: Mapping[Household, int]) -> int:
-    """The items of a turn in which every household gets its share at the least demand."""
+    """How many items a turn has if no household gets more, for its weight, than the least wants."""
     level = min(count / household.weight for household, count in wanted.items())
     return sum(
         min(count, math.ceil(level * household.weight)) for household, count in wanted.items()
@@ -210,9 +212,9 @@ class TurnLength:
         self._nt = _FORGET * self._nt + steps * seconds
 
     def most_of_several(self, due: int) -> int:
-        """The most steps of a turn that several households share, of which `due` are due to them.
+        """The most steps of a turn that several households share and to whom `due` steps are due.
 
-        Others are added as long as the turn takes hardly longer.
+        More are added as long as the turn takes hardly longer.
         """
         return due + int((_LONGER - 1) * (self._fixed + due))
 

@@ -37,7 +37,7 @@ SPACING: JsonCompileOptions = {
 }
 _KEPT = 32  # compiled grammars
 _REASON = 300  # characters
-_INNER = ("panicked at", "stack backtrace", "<state>", " 0: ")  # the library's internals begin
+_INNER = ("panicked at", "stack backtrace", "<state>", " 0: ")  # internals follow in its messages
 
 # With these limits a mask takes 15 ms at most, and compiling or refusing a grammar 0.1 s. A large
 # schema (400 objects in an `anyOf`, 2,000 words in an `enum`) needs a tenth of that.

@@ -1,4 +1,4 @@
-"""What `dragon profile` measures on this machine: the services' first estimates, and weights.
+"""The profile that `dragon profile` measures here: a service's first estimates, and calibration.
 
 DRAGON, arXiv 2504.11197, section 5.2: the delay of a decode step grows with the context.
 """
@@ -64,7 +64,7 @@ class Gain(BaseModel):
 
 
 class Calibration(BaseModel):
-    """How many nats a unit of cosine weighs in a text to continue, and where that is from.
+    """How many nats a unit of cosine weighs in a text to continue, and how that was found.
 
     It was found on `tokens` of so many `windows`, with the cosines of this `embedder`.
     """

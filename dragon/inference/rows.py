@@ -1,4 +1,4 @@
-"""What precedes the conversation in a row of one side, and what follows it."""
+"""The rows of one side: what precedes the conversation, and what may follow it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 
 class Begins(StrEnum):
-    """What a conversation's tokens begin with: it decides what surrounds a document in the row.
+    """What a conversation's tokens begin with, which decides what surrounds a document in the row.
 
     Both sides build the same rows from it.
     """

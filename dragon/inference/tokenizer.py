@@ -1,4 +1,4 @@
-"""Text at the edge of the engine: tokens, conversations, prompts with a document."""
+"""Turns text into tokens and back: plain text, conversations, prompts with a document."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BYTES = {character: byte for byte, character in bytes_to_unicode().items()}
 
 @dataclass(frozen=True)
 class Chat:
-    """Tokens of a conversation, and what they begin with: that decides which rows they follow."""
+    """Tokens of a conversation, and what they begin with, which decides what rows they follow."""
 
     tokens: list[int]
     begins: Begins
@@ -164,7 +164,7 @@ class Tokenizer:
         return marks_of(self._backend.get_vocab())
 
     def _going_on(self, text: str) -> list[int]:
-        """Tokens of a text after another, without the space that SentencePiece prepends."""
+        """Tokens of a text that follows another, without the space that SentencePiece prepends."""
         if self.byte_level:
             return self.read(text)
         return self.read(_APART + text)[len(self.read(_APART)) :]

@@ -38,7 +38,7 @@ class Weights:
         return cls(torch.softmax(nats, 0), fixed_log_h(float(torch.logsumexp(nats, 0))))
 
     def among(self, able: torch.Tensor) -> Weights:
-        """Without the rows that are not `able`, bool [rows]; if none is, with no say."""
+        """The weights of the `able` rows alone, bool [rows]; if there are none, with no say."""
         rows = torch.where(able, self.rows, 0.0)
         kept = float(rows.sum())
         if kept == 0.0:

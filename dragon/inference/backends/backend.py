@@ -1,4 +1,4 @@
-"""What the engine steps: a language model over slots, on any backend."""
+"""The interface of a backend: a language model over slots, which the engine steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A backend's room: which slots are free, and which sequences keep the tokens of finished texts.
+"""A backend's room: its free slots, and the sequences that keep the tokens of finished texts.
 
 A sequence that is no longer used keeps its tokens until their room is needed, so that nothing is
 computed twice: a text with the same prefix, such as a passage read again or a conversation that

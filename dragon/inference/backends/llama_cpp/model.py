@@ -41,11 +41,11 @@ from dragon.inference.backends.slots import (
 T = TypeVar("T")
 EXACT_BLOCK = 64
 """Prompt tokens that exact mode computes at once."""
-# Positions that all rows share, enough for one row at full length or many short ones; and how many
-# there are at first.
+# Positions that all rows share, enough for one row at full length or many short ones; the cache
+# begins with fewer.
 _POSITIONS = 16384
 _AT_FIRST = 2048
-# In exact mode each sequence has its own.
+# In exact mode each sequence has positions of its own.
 _AT_FIRST_APART = 512
 
 

@@ -73,7 +73,7 @@ def raise_failed(event: dict[str, Any]) -> None:
 
 
 LIKELIEST = 256
-"""They hold 98 % of nearly every distribution, as much as the wire form does."""
+"""So many tokens hold 98 % of nearly every distribution, as much as the wire form does."""
 
 
 @dataclass(frozen=True, kw_only=True)

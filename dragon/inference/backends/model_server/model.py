@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 AHEAD = 64
 """Tokens per request: as far as a side drafts ahead."""
 _PATIENCE_S = 5.0
-# A server that does not notice the client's leaving is abandoned after this long.
+# A server that does not notice that the client leaves is abandoned after this long.
 _LEAVING_S = 1.0
 _DATA = b"data:"
 # Rows of an answer if the server has fewer slots; answers beyond the server's slots wait.
