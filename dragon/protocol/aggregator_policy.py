@@ -76,7 +76,7 @@ class Estimates(Protocol):
 class Aggregated:
     """The aggregation just made: which drafts were accepted, and how many are left in each queue.
 
-    The queues are the aggregator's: those behind the drafts just judged, empty after a rejection.
+    The queues are the aggregator's: the drafts after the ones just judged, empty after a rejection.
     """
 
     device_accepted: bool

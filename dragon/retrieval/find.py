@@ -133,7 +133,7 @@ class LineReader:
     def judged(
         self, question: str, best: Sequence[H], near: Mapping[int, Sequence[H]], premise: str = ""
     ) -> list[JudgedLine[H]]:
-        """The lines of and around the candidates, judged for a question behind its premise.
+        """The lines of and around the candidates, judged for a question after its premise.
 
         `near` are the lines around each candidate, in order, itself among them. A passage about
         another day, ticket or room than the question's would seem to answer it, so it is excluded.
@@ -180,7 +180,7 @@ class LineReader:
         thread: Thread | None = None,
         premise: str = "",
     ) -> list[H]:
-        """The lines that answer one of several questions, each behind its premise, best first.
+        """The lines that answer one of several questions, each after its premise, best first.
 
         A line needs `least` log-odds, and must not be much less likely than the likeliest. In a
         `thread` the first question is also read as it was asked; the wording that a line answers

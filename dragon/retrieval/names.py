@@ -89,11 +89,11 @@ def names(question: str) -> list[Name]:
         if not any(map(str.isdigit, token[0])):
             continue
         before = tokens[n - 1][0] if n else ""
-        behind = tokens[n + 1][0] if n + 1 < len(tokens) else ""
+        following = tokens[n + 1][0] if n + 1 < len(tokens) else ""
         if any(map(str.isalpha, token[0])):
             if _CODE.fullmatch(token[0]) and not _NO_CODE.fullmatch(token[0]):
                 found.append(Name(token[0], f"code {_code(token[0])}"))
-        elif before.lower() in _COMPARING or bounded or _is_an_amount(text, token, behind):
+        elif before.lower() in _COMPARING or bounded or _is_an_amount(text, token, following):
             continue
         elif _labels(before):
             found.append(Name(f"{before} {token[0]}", f"number {_code(token[0])}", _label(before)))
@@ -244,9 +244,9 @@ def _holds(numbers: str, form: str) -> bool:
     return form.isdigit() and any(int(a) <= int(form) <= int(b) for a, b in _RANGE.findall(numbers))
 
 
-def _is_an_amount(text: str, token: re.Match[str], behind: str) -> bool:
+def _is_an_amount(text: str, token: re.Match[str], following: str) -> bool:
     marks = text[max(0, token.start() - 2) : token.start()] + text[token.end() : token.end() + 2]
-    return behind.lower() in _amounts() or any(
+    return following.lower() in _amounts() or any(
         unicodedata.category(each) == "Sc" or each == "%" for each in marks
     )
 

@@ -83,7 +83,7 @@ _ASKS_GERMAN = (
 _WH_SPANISH = r"(?:qué|cuándo|a?dónde|quién(?:es)?|cuál(?:es)?|cuánt[oa]s?|cómo)"
 _ASKS_SPANISH = rf"¿?(?:(?:a|con|de|desde|en|hasta|para|por)\s)?{_WH_SPANISH}\b"
 
-# A full stop behind three letters or fewer may be that of "Dr." or "e.g."
+# A full stop after three letters or fewer may be that of "Dr." or "e.g."
 _SENTENCE = re.compile(r"(?<=[?？])\s|(?<=\w{4}[.!;])\s(?=[A-Z])")
 _JOINT = re.compile(
     rf",?\s(?:(?:and|or|but|plus)(?:\s(?:also|then))?\s(?={_ASKS})"
