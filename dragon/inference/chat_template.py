@@ -144,7 +144,7 @@ class ChatTemplate:
     def chat(
         self, messages: Sequence[Message], rendering: Rendering | None = None
     ) -> tuple[Begins, list[int]]:
-        """What a conversation's tokens begin with, and the tokens that follow a row.
+        """Render a conversation: what its tokens begin with, and the tokens that follow a row.
 
         Raises `InvalidRequestError` if the template refuses the messages or the tools,
         `ConfigurationError` if it has no place for a document.
@@ -163,7 +163,7 @@ class ChatTemplate:
         return begins, self._encode(text.removeprefix(opening.start))
 
     def opening(self, begins: Begins) -> Opening:
-        """What surrounds a document; a template may write the date there."""
+        """The tokens around a document; a template may write the date there."""
         return self._of_day(begins, date.today())
 
     def render(self, messages: Sequence[Message], rendering: Rendering | None = None) -> str:
@@ -238,7 +238,10 @@ class ChatTemplate:
             return turns if turns.close else self.opening(Begins.ALL)
 
     def _constant(self, place: Place, own: list[Message], tools: tuple[Tool, ...]) -> Opening:
-        """What surrounds a document in any conversation; `ConfigurationError` if that varies."""
+        """The tokens around a document, if any conversation has the same.
+
+        Raises `ConfigurationError` if they vary.
+        """
         found = {self._between(place, [*own, *talk], tools) for talk in (_QUESTION, _TALK)}
         if len(found) > 1:
             raise ConfigurationError(_NO_PLACE)

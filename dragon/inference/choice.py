@@ -141,9 +141,9 @@ class ModelChoice(BaseModel):
 
 @dataclass(frozen=True)
 class DefaultSampling:
-    """What a model recommends in its `generation_config.json`, for what a request leaves open.
+    """A model's own defaults, from its `generation_config.json`, for what a request leaves open.
 
-    `temperature` is None if it names none.
+    `temperature` is None if the file has none.
     """
 
     temperature: float | None = None

@@ -32,7 +32,7 @@ HOUSEHOLD: ContextVar[Household] = ContextVar("household", default=Household()) 
 
 
 class Caller(NamedTuple):
-    """Who waits for the engine."""
+    """A caller of the engine."""
 
     household: Household
     name: str
@@ -45,7 +45,7 @@ class Caller(NamedTuple):
 # How long a turn shared by several callers may take, with at least this many steps.
 _TURN_S = 0.04
 _LEAST_STEPS = 8
-# How many times as long as with the steps due to all households a turn may take with more.
+# With more steps than are due to its households, a turn may take this many times as long.
 _LONGER = 1.25
 _FORGET = 0.995
 
@@ -74,7 +74,7 @@ class FairQueue(Generic[T]):
         self._waiting.setdefault(caller, deque()).append(item)
 
     def first(self) -> T:
-        """What `take` would return."""
+        """The item that `take` would return."""
         return next(iter(self._waiting.values()))[0]
 
     def take(self, may: Callable[[str], bool] = lambda _: True) -> T:

@@ -163,7 +163,7 @@ class Grammars:
 
 
 class Mask:
-    """Which tokens a grammar allows, text by text."""
+    """Tells which tokens a grammar allows after a text."""
 
     def __init__(self, compiled: LLMatcher, vocab_size: int, ends: Sequence[int]) -> None:
         self._compiled = compiled

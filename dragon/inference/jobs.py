@@ -61,7 +61,7 @@ class Step:
 
 @dataclass
 class Inbox:
-    """What other threads have queued; guarded by the engine's lock."""
+    """The requests that other threads have queued; guarded by the engine's lock."""
 
     steps: list[Step] = field(default_factory=list)
     openings: SharedQueue[Decoder] = field(default_factory=SharedQueue)

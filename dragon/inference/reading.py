@@ -128,7 +128,7 @@ class AnswerReader:
             self._at = _At.THOUGHT_START if reading.begun else _At.START
 
     def push(self, text: str) -> Said:
-        """What has become certain with this text."""
+        """Add text; return what has become certain with it."""
         said, reasoning = self._split(text, last=False)
         if self._calls is None:
             return Said(said, (), reasoning)
@@ -136,7 +136,7 @@ class AnswerReader:
         return Said(text, calls, reasoning)
 
     def finish(self) -> Said:
-        """What was held back; a call that was cut off counts as text."""
+        """Return what was held back; a call that was cut off counts as text."""
         said, reasoning = self._split("", last=True)
         if self._calls is None:
             return Said(said, (), reasoning)

@@ -26,7 +26,7 @@ class Begins(StrEnum):
 
 @dataclass(frozen=True)
 class Row:
-    """What precedes the conversation in one row, and how relevant it is, in nats.
+    """The tokens before the conversation in one row, and their relevance in nats.
 
     `document` is the id of its document: its keys and values may be kept as long as that document
     is. `kv`, in the form of `KV.pack`, is given if another side with the same model has computed

@@ -118,7 +118,7 @@ class CallReader:
         self._inside = False
 
     def push(self, text: str) -> tuple[str, list[ToolCall]]:
-        """The text that is certain not to be a call, and the calls that are complete."""
+        """Add text; return what is certain not to be a call, and the calls that are complete."""
         self._held += text
         if not self._begin:
             # The whole answer is a call, or none of it.
@@ -142,7 +142,7 @@ class CallReader:
             self._inside = False
 
     def finish(self) -> tuple[str, list[ToolCall]]:
-        """What was held back; a call that was cut off counts as text."""
+        """Return what was held back; a call that was cut off counts as text."""
         rest = self._take(len(self._held))
         if not self._begin:
             calls = self._form.calls(rest)

@@ -1,4 +1,4 @@
-"""How much each row of a side counts, position by position.
+"""The weights of a side's rows, position by position.
 
 Relevance is that of the question, or re-scored on the running text at every position t with t mod m
 = 0, for t to t + m - 1 (the dynamic weights of DRAGON, arXiv 2504.11197). Either way it is a
@@ -18,7 +18,7 @@ from dragon.sampling.mixture import LOG_H_LIMIT, fixed_log_h
 
 @dataclass(frozen=True)
 class Rescoring:
-    """How often, in positions, relevance is re-scored, and how: from the text so far to nats."""
+    """Re-scores rows `every` so many positions; `relevance` maps the text so far to nats."""
 
     every: int
     relevance: Callable[[Sequence[int]], Sequence[float]]

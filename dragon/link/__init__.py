@@ -1,1 +1,1 @@
-"""What the two sides say to each other: messages and their encoding."""
+"""The messages that the two sides exchange, and their encoding."""

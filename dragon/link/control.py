@@ -39,7 +39,7 @@ class Control(BaseModel):
 
 
 class Hello(Control):
-    """Who is speaking, and the fingerprints of what both sides must share.
+    """The sender's version and model, and the fingerprints of what both sides must share.
 
     Another version's hello may have other fields; it is parsed all the same, so that the version
     can be compared.

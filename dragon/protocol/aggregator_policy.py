@@ -1,4 +1,4 @@
-"""Which side aggregates the next token of Algorithm 1.
+"""Chooses the side that aggregates the next token of Algorithm 1.
 
 DRAGON, arXiv 2504.11197, section 5, with its formulas corrected.
 
@@ -102,9 +102,10 @@ def delta_z(aggregator: Role, c: Conditions) -> float:
 
 
 def expected_acceptance(device: Side, cloud: Side) -> tuple[float, float]:
-    """How likely Algorithm 1 accepts the device's draft, and the cloud's (Eq. 5, gamma = 1/2).
+    """The probabilities that Algorithm 1 accepts the device's and the cloud's draft (Eq. 5).
 
-    alpha^s = (1 - eta^other delta) / 2 + sum p^s p_t / 2, delta = 1 - sum min(p^d, p^c).
+    With gamma = 1/2: alpha^s = (1 - eta^other delta) / 2 + sum p^s p_t / 2, where delta = 1 - sum
+    min(p^d, p^c).
     """
     # Not `mixture.mixture`: that drops the tokens of a side without any weight.
     ids = np.union1d(device.wire.ids, cloud.wire.ids)
@@ -133,7 +134,7 @@ class Scheduler:
     def next(
         self, aggregator: Role, conditions: Conditions | None, last: Aggregated | None = None
     ) -> Role:
-        """Who aggregates next; the same side while the conditions are unknown.
+        """Choose who aggregates next; the same side while the conditions are unknown.
 
         `last` is what `aggregator` has just done. Without it `GREEDY` falls back on `PAPER`'s
         formula.
@@ -207,7 +208,7 @@ _DRAWS = (np.outer(np.arange(1, _PLAYS + 1), np.sqrt(_PRIMES)) % 1.0).reshape(_P
 def _play(
     first: int, later: int, ready: Floats, c: Floats, way: float, accepted: NDArray[np.bool_]
 ) -> float:
-    """When the last token is aggregated, averaged over simulations.
+    """The time at which the last token is aggregated, averaged over simulations.
 
     Side `first` aggregates the first token and `later` all others. `ready` [2] is when each side's
     first draft is decoded, `accepted` [plays, tokens, 2] whether each draft is accepted.

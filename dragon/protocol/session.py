@@ -79,7 +79,7 @@ class Session:
         self._outbox: list[SessionMessage] = []
         self.rule = rule(self)
 
-    # What a driver reads.
+    # Read by the driver.
 
     @property
     def joint(self) -> bool:
@@ -218,7 +218,7 @@ class Session:
         self.limits = replace(self.limits, horizon=horizon)
         self.advance()
 
-    # What a rule calls.
+    # Called by the rule.
 
     def send(self, message: SessionMessage) -> None:
         self._outbox.append(message)

@@ -74,7 +74,7 @@ class CommittedText:
 
 
 class Arrival(Enum):
-    """What happens to a draft of the other side."""
+    """The outcome of admitting a draft of the other side."""
 
     QUEUED = auto()
     STALE = auto()

@@ -196,7 +196,7 @@ def _months() -> dict[str, int]:
 
 @cache
 def _amounts() -> frozenset[str]:
-    """What may follow an amount: names of units and of currencies."""
+    """The names of units and currencies, which may follow an amount."""
     found: set[str] = set()
     for language in _LANGUAGES[:5]:
         locale = Locale(language)

@@ -34,7 +34,7 @@ class Whose:
 
     @property
     def prior(self) -> float:
-        """What to add to the log-odds of one's own lines, nats: at most 0.
+        """Nats to add to the log-odds of one's own lines, at most 0.
 
         That a question is about one's own matters does not make a line answer it.
         """

@@ -165,7 +165,7 @@ def _conversion(order: float) -> float:
 
 @dataclass
 class Budget:
-    """What one answer may spend: `total` RDP of an `order`, at most `share` of it per token."""
+    """The budget of one answer: `total` RDP of an `order`, at most `share` of it per token."""
 
     order: float
     total: float
@@ -181,12 +181,12 @@ class Budget:
 
     @property
     def allowance(self) -> float:
-        """What the next token may spend."""
+        """The RDP that the next token may spend."""
         return max(0.0, min(self.share, self.total - self.spent))
 
     @property
     def epsilon(self) -> float:
-        """What has been spent, as epsilon at `DELTA`."""
+        """The epsilon spent so far, at `DELTA`."""
         return epsilon_of(self.order, self.spent)
 
     def report(self) -> dict[str, float]:

@@ -14,7 +14,7 @@ PIECE = 512
 """Prompt tokens that a row is fed at once: other answers continue between two pieces."""
 
 WHOLE_ANSWERS = "aggregation sequencewise", "use aggregation oneway, coupled or local"
-"""What needs every token's probability, and what to use instead."""
+"""The mode that needs every token's probability, and the modes to use instead."""
 
 
 class KV(Protocol):

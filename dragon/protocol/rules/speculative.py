@@ -157,7 +157,7 @@ class _Lane(IntEnum):
 
 @dataclass(frozen=True)
 class _Resample:
-    """When and how `Sample` draws again: eta^b, the uniform number sigma^a, the lane."""
+    """The parameters of a second draw in `Sample`: eta^b, the uniform number sigma^a, the lane."""
 
     weight: float
     coin: float

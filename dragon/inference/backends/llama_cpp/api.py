@@ -22,9 +22,9 @@ log = logging.getLogger(__name__)
 INSTALL = "pip install dragon-rag"
 
 NO_ROOM = 1
-"""What `llama_decode` returns if there are too few cells; it has computed nothing then."""
+"""The status of `llama_decode` if there are too few cells; it has computed nothing then."""
 ABORTED = 2
-"""What it returns once its abort callback has returned true."""
+"""Its status once its abort callback has returned true."""
 
 VERSIONS = {"llama_version": "0.6.0-dev", "ggml_version": "0.26.0"}
 """Versions of the library whose structures are declared here: xllamacpp 2026.10.11549."""

@@ -291,7 +291,7 @@ class RowState:
 
 @dataclass(frozen=True)
 class StateLayout:
-    """What llama.cpp writes around the numbers of a sequence whose tokens begin at position 0.
+    """The bytes that llama.cpp writes around the numbers of a sequence that begins at position 0.
 
     `widths` are the bytes of a token in each part: keys of all layers, then values.
     """

@@ -1,4 +1,4 @@
-"""What a `.gguf` file says about its model and tokenizer.
+"""Reads what a `.gguf` file says about its model and tokenizer.
 
 `GgufHeader` reads neither vocabulary nor weights, so a folder of large files is scanned at once;
 `GgufMetadata` reads all but the weights.

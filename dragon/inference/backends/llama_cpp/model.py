@@ -51,7 +51,7 @@ _AT_FIRST_APART = 512
 
 @dataclass(frozen=True)
 class _Job:
-    """What to compute of a run: everything up to `end`, with the last `outputs` distributions."""
+    """A part of a run to compute: all up to `end`, with the last `outputs` distributions."""
 
     run: KeptTokens
     end: int

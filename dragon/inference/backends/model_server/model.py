@@ -51,7 +51,7 @@ _LONGEST_S = 300.0
 
 
 class Continuation:
-    """What a server writes after `prompt`, read on its own thread.
+    """A stream of what a server writes after `prompt`, read on its own thread.
 
     `changed` is notified of every position and of the end; other threads must hold it to read from
     here. After a broken connection or from a busy server, it asks again for some seconds, with the

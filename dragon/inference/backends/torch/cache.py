@@ -58,7 +58,7 @@ class AdjacentRows:
         return self.mask.shape[-1]
 
     def read(self, stored: torch.Tensor) -> torch.Tensor:
-        """What is stored [parts, size, heads, dim] for these rows, as [rows, heads, T, dim]."""
+        """Read these rows of `stored` [parts, size, heads, dim], as [rows, heads, T, dim]."""
         return _read(stored, self.where, self.length)
 
 
@@ -281,7 +281,7 @@ class SlotMemory(Protocol):
     def give_back(self, slot: int, blocks: int) -> None: ...
 
     def places(self, slots: Sequence[int], positions: torch.Tensor) -> torch.Tensor:
-        """Where `positions` int64 [B, Q] of these slots are, over all parts: int64 [B, Q]."""
+        """The places of `positions` int64 [B, Q] of these slots, over all parts: int64 [B, Q]."""
 
     def where(self, slots: Sequence[int], length: int) -> slice | torch.Tensor:
         """The parts with the first `length` positions of adjacent slots, one row per slot."""
