@@ -46,9 +46,6 @@ class KVAccess(Protocol):
     def parse(self, data: bytes) -> KV:
         """The inverse of `KV.dump`; raises `ValueError` if the data is damaged."""
 
-    def kv_bytes(self, tokens: int) -> int:
-        """How many bytes the keys and values of this many tokens take here."""
-
     def packed_bytes(self, tokens: int) -> int:
         """How many bytes `KV.pack` makes of this many tokens."""
 

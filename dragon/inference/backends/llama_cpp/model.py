@@ -213,11 +213,8 @@ class LlamaCpp:
         except FrameError as error:
             raise ValueError(str(error)) from error
 
-    def kv_bytes(self, tokens: int) -> int:
-        return tokens * self._written_by.width
-
     def packed_bytes(self, tokens: int) -> int:
-        return self.kv_bytes(self._whole(tokens))
+        return self._whole(tokens) * self._written_by.width
 
     def close(self) -> None:
         self._context.close()

@@ -159,6 +159,7 @@ class LanguageModel:
         self.cache.write(slot, TensorKV(kv.keys.to(**target), kv.values.to(**target)))
 
     def kv_bytes(self, tokens: int) -> int:
+        """Bytes that the keys and values of this many tokens take in the cache."""
         layers, heads, dim = self._kv_shape
         return 2 * layers * heads * dim * tokens * int(self._network.dtype.itemsize)
 
