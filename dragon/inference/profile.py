@@ -55,7 +55,7 @@ class DecodeFit(BaseModel):
 
 
 class Gain(BaseModel):
-    """Nats a token, with the standard error of pairs of windows."""
+    """A gain in nats per token, with its standard error over pairs of windows."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 

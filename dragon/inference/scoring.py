@@ -23,7 +23,7 @@ from dragon.inference.jobs import Outcome
 from dragon.protocol.messages import Work
 from dragon.sampling.mixture import ETA_ONE, LOG_H_LIMIT, Side, device_weight
 
-# Per forward: other answers wait for it, and its distributions take memory.
+# Limits of one forward: other answers wait for it, and its distributions take memory.
 MAX_TOKENS = 128
 _MAX_BYTES = 32 << 20
 # How many positions the cloud may be ahead of the device.

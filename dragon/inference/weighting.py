@@ -18,7 +18,7 @@ from dragon.sampling.mixture import LOG_H_LIMIT, fixed_log_h
 
 @dataclass(frozen=True)
 class Rescoring:
-    """Re-scores rows `every` so many positions; `relevance` maps the text so far to nats."""
+    """Re-scores rows every `every` positions; `relevance` maps the text so far to nats."""
 
     every: int
     relevance: Callable[[Sequence[int]], Sequence[float]]

@@ -166,7 +166,7 @@ def encode(message: Message, stream: int = LINK) -> Frame:
 
 
 def decode(frame: Frame, sender: Role, vocab_size: int) -> tuple[int, Message]:
-    """The stream id and the message of a frame; raises `FrameError` for anything else."""
+    """Decode a frame into its stream id and message; raises `FrameError` if it is invalid."""
     kind: FrameKind[Any]
     if isinstance(frame, str):
         kind, stream, message = _decode_text(frame)

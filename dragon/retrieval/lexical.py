@@ -70,7 +70,7 @@ def coverage(question: str, passage: str) -> float:
 def lacking(question: str, passages: Sequence[str]) -> list[float]:
     """The share of a question's words, as in `coverage`, that each lacks and another passage has.
 
-    What no passage has cannot tell them apart: it may be put in other words in all of them.
+    A word that no passage has does not tell them apart: all may put it in other words.
     """
     sizes = _sizes(question)
     shared = [_shared(sizes, passage) for passage in passages]

@@ -174,8 +174,8 @@ def recent(text: str) -> str:
 def continuing(embedder: TextEmbedder, text: str, hits: Sequence[H], slope: float) -> list[H]:
     """Weigh hits by how they may continue a text, not by how they answer it; nearest first.
 
-    Relevance is `slope` nats a unit of cosine, and 0 if they have nothing in common, so that a side
-    with a passage counts more than a side with the bare row.
+    Relevance is `slope` nats per unit of cosine, and 0 if they have nothing in common, so that a
+    side with a passage counts more than a side with the bare row.
     """
     unknown = [hit.text for hit in hits if hit.vector is None]
     asked, *rest = embedder.embed([recent(text), *unknown])

@@ -33,7 +33,7 @@ BESIDE = 0.8
 """How many nats below the likeliest a line may be and still answer beside it."""
 
 AFTER = 2.5
-"""How many nats likelier a line is next to those that a conversation's last reply came from.
+"""How many nats more likely a line is next to the lines that the last reply came from.
 
 Of 171 follow-ups on texts that the judge was not trained on, 0.79 find their line first without it,
 0.84 with 1.5 to 4.
@@ -53,9 +53,9 @@ SLOPE = 8.0
 
 With SmolLM2-135M (the packaged file) on 7 windows of WikiText-2 other than those that the bench
 measures (2,189 tokens, two passages a side), equal weights were the best, 8 cost 0.0010 +- 0.0022
-nats a token and 32 cost 0.0055 +- 0.0061. The nearest passages of these windows are almost equally
-near; where one side's are far off, a slope tells them apart. 8 does so, and is within the error of
-the best.
+nats per token and 32 cost 0.0055 +- 0.0061. The nearest passages of these windows are almost
+equally near; where one side's are far off, a slope tells them apart. 8 does so, and is within the
+error of the best.
 """
 
 WORDS = 0.25

@@ -19,7 +19,7 @@ from dragon.models import WHOSE
 from dragon.retrieval.judge import TextJudge
 
 WORLD = 0.47
-"""How many nats a line of one's own loses for each nat by which a question is likelier anybody's.
+"""How many nats a line of one's own loses per nat of log-odds that a question is anybody's.
 
 Fitted by `training.whose`, beside the line's own log-odds.
 """

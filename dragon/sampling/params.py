@@ -18,7 +18,7 @@ MAX_BIASED = 1024  # tokens
 SEED_BITS = 64
 STREAM_BITS = 32
 MAX_RESCORE_EVERY = 1 << 12  # tokens
-MAX_SLOPE = 60.0  # nats a unit of cosine: log h of 32 passages then stays below the wire's 64 nats
+MAX_SLOPE = 60.0  # nats per unit of cosine: log h of 32 passages stays below the wire's 64 nats
 
 
 class Mode(StrEnum):

@@ -1,4 +1,4 @@
-"""The modes that draw with shared noise: `coupled`, `exchange` and `tokenwise`; `oneway` is apart.
+"""The modes that draw with shared noise: `coupled`, `exchange`, `tokenwise`; see also `oneway`.
 
 The target is x_t = argmax_v log p_t(v) + T G_t(v) with p_t = eta p^device + (1 - eta) p^cloud and
 Gumbel noise G_t that both sides derive from the seed. A side drafts with the same expression over
