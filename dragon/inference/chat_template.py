@@ -142,14 +142,13 @@ class ChatTemplate:
         return frozenset(_VARIABLES.findall(self._template))
 
     def chat(
-        self, messages: Sequence[Message], rendering: Rendering | None = None
+        self, messages: Sequence[Message], rendering: Rendering = Rendering()
     ) -> tuple[Begins, list[int]]:
         """Render a conversation: what its tokens begin with, and the tokens that follow a row.
 
         Raises `InvalidRequestError` if the template refuses the messages or the tools,
         `ConfigurationError` if it has no place for a document.
         """
-        rendering = rendering or Rendering()
         text = self._whole(messages, rendering)
         own = messages[0].role == "system"
         begins = _BEGINS[own, bool(rendering.tools)]
@@ -166,9 +165,8 @@ class ChatTemplate:
         """The tokens around a document; a template may write the date there."""
         return self._of_day(begins, date.today())
 
-    def render(self, messages: Sequence[Message], rendering: Rendering | None = None) -> str:
+    def render(self, messages: Sequence[Message], rendering: Rendering = Rendering()) -> str:
         """The text of a conversation; raises `InvalidRequestError` if the template refuses it."""
-        rendering = rendering or Rendering()
         try:
             rendered: str = self._backend.apply_chat_template(
                 [message.described() for message in messages],

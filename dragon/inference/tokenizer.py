@@ -262,7 +262,7 @@ class Tokenizer:
         """Tokens of a conversation, up to where the assistant's next turn begins; see `chat`."""
         return self.chat(messages).tokens
 
-    def chat(self, messages: Sequence[Message], rendering: Rendering | None = None) -> Chat:
+    def chat(self, messages: Sequence[Message], rendering: Rendering = Rendering()) -> Chat:
         """A conversation as the chat template renders it, after what is in a row.
 
         Raises `InvalidRequestError` if the template refuses the messages or the tools.
