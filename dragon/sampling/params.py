@@ -156,14 +156,9 @@ class Sampling:
     @property
     def adjusts(self) -> bool:
         """Whether anything adjusts the rows' logits."""
-        penalties = self.presence_penalty or self.frequency_penalty
-        return bool(
-            self.logit_bias
-            or penalties
-            or self.repetition_penalty != 1.0
-            or self.min_tokens
-            or self.grammar
-        )
+        penalties = (self.presence_penalty, self.frequency_penalty, self.repetition_penalty)
+        others = self.logit_bias or self.min_tokens or self.grammar
+        return penalties != (0.0, 0.0, 1.0) or bool(others)
 
     @property
     def quotable(self) -> bool:
