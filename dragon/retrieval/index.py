@@ -157,7 +157,6 @@ class Segments:
         return sorted(self.directory.glob(f"{document}.*{_SUFFIX}"))
 
     def remove(self, document: str) -> None:
-        """Remove a document's files."""
         for path in self.of(document):
             path.unlink(missing_ok=True)
 

@@ -142,7 +142,6 @@ class PaddedPairs:
         return cls(padded(tokens), padded(segments), padded(lines, OUTSIDE), padded(mask))
 
     def to(self, device: str) -> PaddedPairs:
-        """The same batch on a device."""
         return PaddedPairs(*(each.to(device) for each in vars(self).values()))
 
 

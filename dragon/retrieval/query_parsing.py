@@ -118,7 +118,6 @@ class Query:
 
     @classmethod
     def of(cls, message: str, embedder: TextEmbedder) -> Query:
-        """Parse and embed a message."""
         questions = questions_of(message)
         return cls(questions, embedder.embed(questions))
 

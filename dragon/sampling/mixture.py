@@ -148,7 +148,6 @@ class Race:
 
     @classmethod
     def run(cls, side: Side, sampling: Sampling, position: int) -> Race:
-        """Race all of a side's tokens."""
         assert not sampling.truncates
         run = paces(side.wire.ids, side.wire.weights, sampling, position)
         return cls(side, run, float(run.max()))

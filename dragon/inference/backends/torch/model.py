@@ -122,11 +122,7 @@ class LanguageModel:
         *,
         cancelled: Callable[[], bool] = never,
     ) -> torch.Tensor:
-        """Feed `tokens` int64 [B, Q] to rows at `starts`; the last logits, float32 [B, outputs, V].
-
-        Raises `PreemptedError` once `cancelled` returns True; the rows then hold nothing past
-        `starts`.
-        """
+        """As `Backend.forward`."""
         batch = self.cache.batch(slots, starts, tokens.shape[1], self._network.dtype, cancelled)
         BATCH.set(batch)
         result = self._network(
