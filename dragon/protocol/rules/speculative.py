@@ -155,15 +155,6 @@ class _Lane(IntEnum):
     COINS = 5
 
 
-@dataclass(frozen=True)
-class _Resample:
-    """The parameters of a second draw in `Sample`: eta^b, the uniform number sigma^a, the lane."""
-
-    weight: float
-    coin: float
-    lane: _Lane
-
-
 _DRAFT_LANE = {Role.DEVICE: _Lane.DEVICE_DRAFT, Role.CLOUD: _Lane.CLOUD_DRAFT}
 _COINS = np.arange(3)
 
@@ -182,33 +173,29 @@ def algorithm1_draft(role: Role, side: Side, sampling: Sampling, position: int) 
 
 
 def algorithm1_target(device: Drafted, cloud: Drafted, sampling: Sampling, position: int) -> int:
-    """x_t of Algorithm 1, for T = 1; at T = 0 the argmax of the mixture."""
+    """x_t of Algorithm 1, for T = 1; at T = 0 the argmax of the mixture.
+
+    `Sample`: by the coin sigma^a keep one side's x ~ p^a, or reject it in favour of norm(max(0,
+    p^b - p^a)). Either way the result is distributed as the mixture of p^a and p^b.
+    """
     if sampling.temperature == 0.0:
         return mixture.target(device.side, cloud.side, sampling, position)
     eta = mixture.device_weight(device.side.log_h, cloud.side.log_h) / ETA_ONE
     stream = mixture.stream(sampling, _Lane.COINS)
     device_coin, cloud_coin, which = noise.uniform(sampling.seed, stream, position, _COINS)
     if which <= 0.5:
-        again = _Resample(1.0 - eta, device_coin, _Lane.DEVICE_RESIDUAL)
-        return _sample(device, cloud.side, again, sampling, position)
-    again = _Resample(eta, cloud_coin, _Lane.CLOUD_RESIDUAL)
-    return _sample(cloud, device.side, again, sampling, position)
-
-
-def _sample(
-    drafted: Drafted, other: Side, again: _Resample, sampling: Sampling, position: int
-) -> int:
-    """`Sample` of Algorithm 1: keep x ~ p^a, or reject it in favour of norm(max(0, p^b - p^a)).
-
-    Either way the result is distributed as the mixture of p^a and p^b.
-    """
-    own, theirs = drafted.side.wire, other.wire
-    p, q = _probability(own, drafted.token), _probability(theirs, drafted.token)
-    if p <= q or again.coin >= again.weight * (1.0 - q / p):
-        return drafted.token
+        one, other, lane = device, cloud, _Lane.DEVICE_RESIDUAL
+        weight, coin = 1.0 - eta, device_coin
+    else:
+        one, other, lane = cloud, device, _Lane.CLOUD_RESIDUAL
+        weight, coin = eta, cloud_coin
+    own, theirs = one.side.wire, other.side.wire
+    p, q = _probability(own, one.token), _probability(theirs, one.token)
+    if p <= q or coin >= weight * (1.0 - q / p):
+        return one.token
     residual = theirs.weights * own.total - own.at(theirs.ids, own.weights) * theirs.total
     kept = residual > 0
-    return mixture.choose(theirs.ids[kept], residual[kept], sampling, position, again.lane)
+    return mixture.choose(theirs.ids[kept], residual[kept], sampling, position, lane)
 
 
 def _probability(wire: WireDistribution, token: int) -> float:
