@@ -167,11 +167,7 @@ def encode(message: Message, stream: int = LINK) -> Frame:
 
 def decode(frame: Frame, sender: Role, vocab_size: int) -> tuple[int, Message]:
     """Decode a frame into its stream id and message; raises `FrameError` if it is invalid."""
-    kind: FrameKind[Any]
-    if isinstance(frame, str):
-        kind, stream, message = _decode_text(frame)
-    else:
-        kind, stream, message = _decode_binary(frame)
+    kind, stream, message = _decode_text(frame) if isinstance(frame, str) else _decode_binary(frame)
     kind.check(message, sender, vocab_size)
     return stream, message
 
