@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -72,11 +71,7 @@ class Quoting:
     def __init__(self, quotes: Sequence[Sequence[Quote]], ends: Collection[int]) -> None:
         self._quotes = [tuple(each) for each in quotes]
         self._ends = frozenset(ends)
-
-    @cached_property
-    def free(self) -> bool:
-        """Whether no row quotes."""
-        return not any(self._quotes)
+        self.free = not any(self._quotes)  # no row quotes
 
     def allowed(self, text: Sequence[int]) -> list[frozenset[int] | None]:
         """The tokens that each row may write after `text`; None if it writes freely."""
