@@ -64,6 +64,14 @@ class Message:
 
 
 @dataclass(frozen=True)
+class Chat:
+    """Tokens of a conversation, and what they begin with, which decides what rows they follow."""
+
+    tokens: list[int]
+    begins: Begins
+
+
+@dataclass(frozen=True)
 class Rendering:
     """How to render a conversation: with `tools`, and with the template's own variables.
 
@@ -141,10 +149,8 @@ class ChatTemplate:
         """The variables the template reads that switch reasoning or set its effort."""
         return frozenset(_VARIABLES.findall(self._template))
 
-    def chat(
-        self, messages: Sequence[Message], rendering: Rendering = Rendering()
-    ) -> tuple[Begins, list[int]]:
-        """Render a conversation: what its tokens begin with, and the tokens that follow a row.
+    def chat(self, messages: Sequence[Message], rendering: Rendering = Rendering()) -> Chat:
+        """Render a conversation after what is in a row.
 
         Raises `InvalidRequestError` if the template refuses the messages or the tools,
         `ConfigurationError` if it has no place for a document.
@@ -157,9 +163,9 @@ class ChatTemplate:
             begins, opening = Begins.ALL, self.opening(Begins.ALL)
         tokens = [*self._lead, *self._encode(text)]
         if tuple(tokens[: len(opening.bare)]) == opening.bare:
-            return begins, tokens[len(opening.bare) :]
+            return Chat(tokens[len(opening.bare) :], begins)
         # Instructions that begin with a line break share a token with what precedes them.
-        return begins, self._encode(text.removeprefix(opening.start))
+        return Chat(self._encode(text.removeprefix(opening.start)), begins)
 
     def opening(self, begins: Begins) -> Opening:
         """The tokens around a document; a template may write the date there."""

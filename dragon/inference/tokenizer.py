@@ -17,7 +17,7 @@ from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from dragon.errors import ConfigurationError, InvalidRequestError
 from dragon.inference.backends.llama_cpp.gguf import gguf_tokenizer
-from dragon.inference.chat_template import ChatTemplate, Rendering
+from dragon.inference.chat_template import Chat, ChatTemplate, Rendering
 from dragon.inference.chat_template import Message as Message
 from dragon.inference.grammar import Grammars, Mask
 from dragon.inference.rows import Begins
@@ -26,14 +26,6 @@ from dragon.inference.tools import CallFormat
 _LONG = 1 << 14  # characters
 _APART = "☺"  # never merged with a neighbour
 _BYTES = {character: byte for byte, character in bytes_to_unicode().items()}
-
-
-@dataclass(frozen=True)
-class Chat:
-    """Tokens of a conversation, and what they begin with, which decides what rows they follow."""
-
-    tokens: list[int]
-    begins: Begins
 
 
 class Tokenizer:
@@ -269,8 +261,7 @@ class Tokenizer:
         """
         if not messages:
             raise InvalidRequestError("messages must not be empty", param="messages")
-        begins, tokens = self._template.chat(messages, rendering)
-        return Chat(tokens, begins)
+        return self._template.chat(messages, rendering)
 
     def document_row(
         self, document: str, *, raw: bool = False, begins: Begins = Begins.TURNS
