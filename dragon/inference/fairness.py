@@ -212,7 +212,7 @@ class TurnLength:
         self._nt = _FORGET * self._nt + steps * seconds
 
     def most_of_several(self, due: int) -> int:
-        """The most steps of a turn that several households share and to whom `due` steps are due.
+        """The most steps of a turn that several households share, `due` of them due to these.
 
         More are added as long as the turn takes hardly longer.
         """
