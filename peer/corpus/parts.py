@@ -60,7 +60,6 @@ def parts(records: Iterable[SourceRecord], least: int = PART) -> Iterator[list[C
         yield part
 
 
-
 class Workers:
     """Processes that embed, each with its own model; one core each."""
 
