@@ -1,4 +1,4 @@
-"""Named keys in a file that a running service reloads; one on loopback needs none."""
+"""Named keys, in a file that a running service reloads; and which hosts are on loopback."""
 
 from __future__ import annotations
 

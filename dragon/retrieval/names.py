@@ -1,4 +1,4 @@
-"""Finds the names of particular things in a question: dates, numbers, versions, codes, phones.
+"""Finds what names one thing in a question: a date, number, version, code or phone number.
 
 A passage about another ticket, room or day is like the right one except for that, and no score
 tells them apart. So a name must match, in any of its spellings: 3 May 2026 is 2026-05-03,

@@ -47,7 +47,7 @@ class Whose:
 
 
 def whose(question: str, judge: TextJudge) -> Whose:
-    """Whose a question is; unknown in a language other than English, or with another judge."""
+    """Whose matter a question is; unknown in other languages than English or with another judge."""
     fitted_to, weights = _fitted()
     state = judge.state(question) if judge.fingerprint == fitted_to else None
     if state is None:
