@@ -70,7 +70,7 @@ async def _verified(data_dir: Path) -> Verified:
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one check; `well` is whether nothing is left to do by hand."""
+    """The result of one check; `well` means that nothing is left to do by hand."""
 
     what: str
     says: str
@@ -93,7 +93,7 @@ def doctor() -> None:
 
 
 def examine(data_dir: Path, embedder: Path | None) -> Iterator[Finding]:
-    """Every check in turn; only the first without a readable database."""
+    """Run every check in turn; only the first if the database cannot be read."""
     from app.storage import full_text
     from app.storage.database import DATABASE
 

@@ -111,9 +111,9 @@ def erase(
 
 
 async def _erased(settings: Settings, done: Callable[[], bool]) -> None:
-    """Let a device erase what was requested: a running one, or one started for this.
+    """Have the requested data erased by the running device, or by one started for this.
 
-    If one runs, return after a short pause, to be called again.
+    If a device is running, return after a short pause; call again until the data is gone.
     """
     from app.main import open_state
     from app.storage.data_dir import InUseError

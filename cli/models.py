@@ -1,4 +1,4 @@
-"""`dragon models` and `profile`: the models on this machine, trying and choosing one, its pace."""
+"""`dragon models` and `dragon profile`: list, fetch, try, choose and measure models."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""`dragon add`, `ask`, `watch`, `unwatch` and `mcp`: what the running device does for a person.
+"""`dragon add`, `ask`, `watch`, `unwatch` and `mcp`: commands that talk to the running device.
 
-Commands ask its HTTP API, one request each, streamed both ways; `mcp` serves its `/mcp` over stdio,
-for assistants that start a program.
+They use its HTTP API and stream in both directions. `mcp` serves its `/mcp` over stdio, for
+assistants that start a program.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _STATES = {
 
 
 class DeviceClient:
-    """Requests to the device of these settings. Each raises `DragonError` with what went wrong."""
+    """An HTTP client of the configured device. Requests raise `DragonError` on failure."""
 
     def __init__(self, settings: Settings) -> None:
         self._address = address(settings.host, settings.port)
-        # The device makes the key: asking for one where none has been leaves nothing behind.
+        # Only the device creates the key; asking before its first start must leave no file.
         known = settings.api_key is not None or (settings.data_dir / "api_key").exists()
         self._key = api_key(settings) if known else "none"
 
@@ -70,7 +70,7 @@ class DeviceClient:
         with self._response(method, path, json=body) as response:
             rest = b""
             for piece in response.iter_bytes():
-                # Not `iter_lines`, which also ends lines at what JSON may have within a text.
+                # Not `iter_lines`, which also splits at characters that JSON strings may contain.
                 *lines, rest = (rest + piece).split(b"\n")
                 for line in lines:
                     if line.startswith(b"data: ") and line != b"data: [DONE]":
@@ -127,7 +127,7 @@ def add(
 
 
 def _files_in(path: Path) -> list[Path]:
-    """The file itself, or those in a folder and below it, except hidden ones."""
+    """The file itself, or all files in and below a folder, except hidden ones."""
     if not path.is_dir():
         return [path]
     inside = sorted(each for each in path.rglob("*") if each.is_file())
@@ -309,9 +309,9 @@ async def _ask(
     context: ServerRequestContext,
     request: Callable[[ClientSession], Awaitable[T]],
 ) -> T:
-    """The device's reply, in a session of its own: the device may have been restarted.
+    """Ask in a new session, since the device may have been restarted; return its reply.
 
-    Raises `MCPError`: the device's own, or one that says what to do if there is none.
+    Raises `MCPError`: the device's own, or one that says what to do if no device runs.
     """
     from httpx2 import AsyncClient
     from mcp.client.client import Client

@@ -31,7 +31,7 @@ log = logging.getLogger("dragon.serving")
 
 HEAD_S = 10.0
 BODY_S = 30.0
-"""How long a request's head may take, and each pause in its body."""
+"""Time limits for a request's head, and for each pause in its body."""
 MAX_HEAD_BYTES = 64 << 10
 _LOOK_S = 0.05
 
@@ -107,7 +107,7 @@ def server(
     drain: Callable[[], Awaitable[None]] | None = None,
     tls: Tls | None = None,
 ) -> uvicorn.Server:
-    """Both services' server. Draft frames are small and must not wait, so there is no deflate."""
+    """Build the server of a service. No deflate: draft frames are small and must not wait."""
     raise_file_limit()
     return _Server(
         uvicorn.Config(
@@ -252,7 +252,7 @@ class BoundedHttp(HttpToolsProtocol):
 
 
 class RefusableWebSocket(WebSocketsSansIOProtocol):
-    """uvicorn's protocol, accepting that the app refuses with a response."""
+    """uvicorn's protocol, in which the app may refuse the handshake with a response."""
 
     async def send(self, message: ASGISendEvent) -> None:
         await super().send(message)

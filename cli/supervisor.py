@@ -31,7 +31,10 @@ GO, FAILED = b"g", b"f"
 
 
 class Gate:
-    """The service's side. `leaving`: it is ending, by `leave`, so that another can take over."""
+    """The service's end of its socket to `dragon up`.
+
+    Once `leaving` is set, the service is ending, by `leave`, so that another can take over.
+    """
 
     def __init__(self, descriptor: int, leave: Callable[[], None] = lambda: None) -> None:
         self._socket = socket.socket(fileno=descriptor)
@@ -54,7 +57,7 @@ class Gate:
 
     @property
     def loading(self) -> bool:
-        """Whether the model that was chosen is being loaded, or is about to take over."""
+        """Whether the chosen model is being loaded or about to take over."""
         return self.leaving or (self._waiting is not None and not self._waiting.done())
 
     def switch(self) -> None:
@@ -128,7 +131,7 @@ class Service:
             raise DragonError(f"The {self.name} ended by itself (status {status}), see above.")
 
     def revive(self) -> None:
-        """Restart it if it has ended, after a longer wait each time that it does not last."""
+        """Restart it if it has ended, waiting longer each time it soon ends again."""
         status, now = self.process.poll(), time.monotonic()
         if status is None:
             return
@@ -149,7 +152,7 @@ class Service:
 
     def end(self) -> None:
         """End it, giving it time to finish what it serves."""
-        self._gate.close()  # for one that waits there
+        self._gate.close()  # ends the wait for its turn
         self.process.terminate()
         try:
             self.process.wait(_STOP_SECONDS)
@@ -168,12 +171,12 @@ class Service:
             self.process = subprocess.Popen(command, pass_fds=[gate])
 
     def tell(self, word: bytes) -> None:
-        """Tell it something, unless it has ended."""
+        """Send it a word, unless it has ended."""
         with suppress(OSError):
             self._gate.send(word)
 
     def heard(self) -> bytes:
-        """What it has said since this was last called."""
+        """What it has sent since the last call."""
         said = b""
         with suppress(OSError):
             said = self._gate.recv(64)
@@ -182,9 +185,9 @@ class Service:
 
 
 class Services:
-    """The peer and the device, and those that load another model to take their place, if any.
+    """The peer and the device, and a second pair while another model is being loaded.
 
-    They are processes of our process group, ended in reverse order on exit.
+    All are in our process group, and are ended in reverse order on exit.
     """
 
     def __init__(self, data_dir: Path) -> None:
@@ -207,7 +210,7 @@ class Services:
             _end([*self.serving, *self._next])
 
     def look(self) -> None:
-        """Do what is due: restart those that have ended, let others load and take over."""
+        """Restart services that have ended, and let the next pair load and take over."""
         if SWITCH in self.serving[-1].heard() and not self._leaving:
             print("Loading the model chosen on the page.", flush=True)
             _end(self._next)
@@ -219,7 +222,7 @@ class Services:
                 service.revive()
 
     def _succeed(self) -> None:
-        """Let the next ones take over once they have loaded, and the device has answered."""
+        """Let the next pair take over once it has loaded and the device has ended its answers."""
         peer, device = self.serving
         for service in self._next:
             service.heard()
