@@ -11,7 +11,7 @@ from app.storage.tables import Document
 async def add(
     store: DocumentStore, name: str, content: bytes, *given: str, **options: Any
 ) -> Document:
-    """Receive a file and have it taken in, as `DocumentStore.add` does."""
+    """Receive a file and add it; further arguments are those of `DocumentStore.add`."""
     async with store.receive() as incoming:
         await incoming.write(content)
         await incoming.close()

@@ -36,7 +36,7 @@ def _texts() -> list[str]:
 class LightAnswer:
     """An answer of at most `tokens` tokens: its text, and when each token came.
 
-    `replied` is when it was accepted, with its passages, or `refused`. Times are of
+    `replied` is when the peer accepted it, with its passages, or `refused` it. Times are those of
     `time.perf_counter`, in seconds.
     """
 
@@ -59,7 +59,7 @@ class LightAnswer:
 
 
 class LightDevice:
-    """A device on one connection; it pings as a device does."""
+    """A device on one connection, which pings as a real one does."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self._socket = socket
@@ -92,7 +92,7 @@ class LightDevice:
         return answer
 
     async def read(self) -> None:
-        """Handle messages until the connection ends, and with it all answers."""
+        """Handle messages until the connection ends, which ends all answers."""
         with suppress(ConnectionClosed):
             async for message in self._socket:
                 now = time.perf_counter()
@@ -106,7 +106,7 @@ class LightDevice:
         await self._socket.wait_closed()
 
     async def ping(self) -> None:
-        """Ping as often as a device does."""
+        """Ping as often as a real device does."""
         for number in itertools.count():
             await self._socket.send(registry.encode(control.Ping(number=number)))
             await asyncio.sleep(PING_S)

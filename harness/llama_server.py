@@ -28,7 +28,7 @@ def serving(
 
 
 def main() -> None:
-    """Serve what the command line asks for, until a signal."""
+    """Serve the given model until a signal."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", type=Path)
     parser.add_argument("--port", type=int, required=True)

@@ -6,6 +6,6 @@ from pathlib import Path
 
 
 def resident(pid: int | None) -> float:
-    """Its resident set, MB. Linux only."""
+    """The resident set of a process, in MB. Linux only."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.split("VmRSS:")[1].split()[0]) / 1024

@@ -26,7 +26,7 @@ _SINE_RADIANS_PER_S = 0.1
 
 
 class Jitter(StrEnum):
-    """How the latency varies by up to `JITTER` of itself: not, randomly per chunk, or as a sine."""
+    """How the latency varies by up to the share `JITTER`: not, randomly per chunk, or as a sine."""
 
     NONE = "none"
     RANDOM = "random"
@@ -74,18 +74,18 @@ def read_trace(path: Path, link: str) -> tuple[float, ...]:
 
 
 class Lane:
-    """One direction of one connection: when bytes sent come out at the other end."""
+    """One direction of a connection, and when bytes sent on it arrive."""
 
     def __init__(self, chance: random.Random, *, upward: bool) -> None:
         self._chance = chance
         self._upward = upward
         self._free = -math.inf  # when the last byte sent has left
-        self._due = -math.inf  # when it comes out
+        self._due = -math.inf  # when it arrives
 
     def due(self, network: Network, now: float, size: int) -> float:
-        """When the last of `size` bytes sent at `now` comes out: never before earlier bytes.
+        """When the last of `size` bytes sent at `now` arrives, which is never before earlier bytes.
 
-        As on a real link, the bytes take time (at the cap), and then the distance.
+        As on a real link, they take time to be sent (at the cap), and then the latency.
         """
         rate = network.up_bytes_per_s if self._upward else network.down_bytes_per_s
         self._free = max(self._free, now) + size / rate

@@ -10,7 +10,7 @@ from dragon.retrieval.judge import Line, Logits
 
 
 class NoJudge:
-    """Scores all lines alike, and finds no message needless."""
+    """Scores all lines alike, and holds that every message needs a document."""
 
     fingerprint = "none"
 

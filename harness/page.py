@@ -18,7 +18,7 @@ _LONGEST_S = 300.0
 
 @dataclass
 class Page:
-    """An open page, and the chat that it is in: its last question and answer, by their ids."""
+    """An open page with its chat, and the ids of the last question and answer."""
 
     device: Service
     socket: ClientConnection
@@ -29,28 +29,28 @@ class Page:
     @classmethod
     @contextmanager
     def opened(cls, device: Service) -> Iterator[Self]:
-        """A page for a block of code."""
+        """Open a page for a `with` block."""
         url = f"ws://127.0.0.1:{device.port}/ws/chat"
         with connect(url, additional_headers=device.headers, compression=None) as socket:
             yield cls(device, socket)
 
     def say(self, text: str, params: dict[str, Any], **more: Any) -> str:
-        """Ask below the last answer, unless a `parent` is given; the answer's text."""
+        """Ask below the last answer or a given `parent`; return the answer's text."""
         place = {"conversation": self.conversation}
         if self.answer:
             place["parent"] = self.answer
         return self._written({"type": "say", "text": text, "params": params, **place, **more})
 
     def again(self, params: dict[str, Any]) -> str:
-        """Have the last question answered anew; that answer's text."""
+        """Have the last question answered again; return the new answer's text."""
         return self._written({"type": "again", "message": self.question, "params": params})
 
     def go_on(self, params: dict[str, Any]) -> str:
-        """Have the last answer continued; its whole text."""
+        """Have the last answer continued; return its whole text."""
         return self._written({"type": "continue", "message": self.answer, "params": params})
 
     def _written(self, frame: dict[str, Any]) -> str:
-        """Send a frame that has an answer written, and wait for its end."""
+        """Send a frame that starts an answer, wait for its end, and return its text."""
         for event in self._events(frame):
             if event["type"] == "began":
                 self.conversation = event["conversation"]["id"]
@@ -62,7 +62,7 @@ class Page:
         return text
 
     def _events(self, frame: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Send a frame that has an answer written; what comes until it is done."""
+        """Send a frame that starts an answer, and yield events until it is done."""
         self.socket.send(json.dumps({"id": "page", **frame}))
         while (event := json.loads(self.socket.recv(timeout=_LONGEST_S)))["type"] != "done":
             if event["type"] == "error":

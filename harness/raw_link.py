@@ -1,4 +1,4 @@
-"""A link to a peer, frame by frame: for what no device does."""
+"""A link to a peer, frame by frame, for frames that no device would send."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class RayPeers:
         return {each["replica_id"]: each["pid"] for each in found if each["state"] == "RUNNING"}
 
     def end(self, turn: int, *, drain: bool) -> None:
-        """Kill a replica, or have Ray replace all, by turns; return once the number is restored."""
+        """Kill a replica by turn, or have Ray replace all; return once as many run again."""
         before = self.running()
         if drain:
             # Scaling down by one, Ray would stop the newest, which no device is connected to.
@@ -49,7 +49,7 @@ class RayPeers:
     def scale(self, links: int, version: int = 0) -> None:
         """Deploy `links` replicas, as `serve deploy` does; return once they run.
 
-        Ray stops those beyond that number, and all of another version.
+        Ray stops surplus replicas, and all of another version.
         """
         bounds = {"min_replicas": links, "max_replicas": links, "policy": on_ray.POLICY}
         application = {
@@ -88,7 +88,7 @@ def peers(data: Path, corpus: Path, links: int, env: Mapping[str, str]) -> Itera
         }
     )
     try:
-        # More than the machine has: the replicas share it, as other processes do.
+        # More CPUs than the machine has: replicas share them, as other processes do.
         on_ray.start(num_cpus=2 * links, log_to_driver=False)
         on_ray.listen(PeerSettings.read())
         peers = RayPeers(port, links)

@@ -61,15 +61,15 @@ class FixedSearcher:
         return await self.search(query, k, scope)
 
     async def closest(self, query: str, k: int, scope: Scope = EVERYTHING) -> Sequence[DocumentHit]:
-        """None: what does not answer is not among them."""
+        """Nothing: all of them answer."""
         return []
 
     async def said(self, reply: str, scope: Scope = EVERYTHING) -> DocumentHit | None:
-        """None: a reply is not traced to them."""
+        """Nothing: replies are not traced to them."""
         return None
 
     async def unread(self, scope: Scope = EVERYTHING) -> int:
-        """Fixed documents are all read."""
+        """Zero: all of them can be searched."""
         return 0
 
 
@@ -100,7 +100,7 @@ def never_end(model: Backend, tokenizer: Tokenizer) -> None:
 
 
 def adapt_model(model: Backend, tokenizer: Tokenizer, options: argparse.Namespace) -> None:
-    """Set a model's floor and its end."""
+    """Apply `--floor-ms` and `--endless` to a model."""
     if options.floor_ms:
         slow_down(model, options.floor_ms)
     if options.endless:
@@ -108,7 +108,7 @@ def adapt_model(model: Backend, tokenizer: Tokenizer, options: argparse.Namespac
 
 
 def answers_of(usual: Answers, options: argparse.Namespace) -> Answers:
-    """How a model answers: with fixed documents, or if rows are requested, a row each.
+    """The form of a model's answers: a row per passage with fixed documents or `--rows`.
 
     Endless answers cannot be quotes, which are finite.
     """
@@ -143,7 +143,7 @@ def adapt_peer(app: FastAPI, options: argparse.Namespace) -> None:
 
 
 def started(app: FastAPI, adapt: Callable[[], None]) -> FastAPI:
-    """The app, which runs `adapt` once its parts are built."""
+    """Return the app, changed to run `adapt` once its parts are built."""
     build = app.router.lifespan_context
 
     @asynccontextmanager

@@ -169,7 +169,7 @@ def wait_until_up(service: Service, path: str) -> None:
     deadline = time.monotonic() + _START_S
     while time.monotonic() < deadline and service.process.is_alive():
         with contextlib.suppress(httpx.TransportError):
-            # Its certificate is its own.
+            # Its certificate is self-signed.
             if httpx.get(f"{service.url}{path}", timeout=2, verify=False).status_code == 200:
                 return
         time.sleep(0.05)

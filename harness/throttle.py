@@ -17,7 +17,7 @@ from dragon.inference.backends.backend import Backend, never
 LAYERS = 28
 """Layers of the simulated model; as many as Qwen2.5-1.5B has."""
 
-# More tokens per row than any catch-up feeds: a prefill, which keeps its own speed.
+# More tokens per row than any catch-up feeds: a prefill, which is not slowed down.
 _PREFILL_TOKENS = 65
 
 

@@ -1,4 +1,4 @@
-"""A WebSocket between a device and its peer that passes every frame on and writes it down."""
+"""A WebSocket proxy between a device and its peer that records every frame of the device."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SETTLED_S = 60.0
 
 @dataclass
 class Tap:
-    """What the device sent, in order; `port` is where it finds its peer.
+    """What the device sent, in order. The device connects to `port` for its peer.
 
     `bundles` counts the messages of either side that carry several frames.
     """
@@ -35,11 +35,11 @@ class Tap:
     answered: dict[str | bytes, asyncio.Event] = field(default_factory=dict)
 
     def cut(self) -> None:
-        """Break the connections that there are; the device makes a new one."""
+        """Abort all connections; the device reconnects."""
         asyncio.run_coroutine_threadsafe(self._cut(), self.loop).result()
 
     def settle(self) -> None:
-        """Wait until all that the device has sent so far is written down."""
+        """Wait until everything that the device has sent so far is recorded."""
         asyncio.run_coroutine_threadsafe(self._settle(), self.loop).result(_SETTLED_S)
 
     async def _cut(self) -> None:
@@ -59,7 +59,7 @@ class Tap:
                 each.cancel()
 
     def took(self, message: str | bytes) -> None:
-        """Write down what a message of the device carries, but for answers to our own pings."""
+        """Record the frames of a message of the device, except replies to our own pings."""
         for frame in self.frames("device", message):
             if frame in self.answered:
                 self.answered[frame].set()
@@ -67,7 +67,7 @@ class Tap:
                 self.sent.append(frame)
 
     def frames(self, sender: str, message: str | bytes) -> Sequence[str | bytes]:
-        """What a message carries."""
+        """The frames of a message."""
         frames = batching.split(message)
         self.bundles[sender] += len(frames) > 1
         return frames
@@ -75,7 +75,7 @@ class Tap:
 
 @contextmanager
 def wiretap(peer_port: int) -> Iterator[Tap]:
-    """A tap before a peer."""
+    """A tap in front of a peer."""
     with background_loop() as loop:
         tap = Tap(loop)
         server = asyncio.run_coroutine_threadsafe(_open(tap, peer_port), loop).result()

@@ -44,7 +44,7 @@ _CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.tru
 async def work(
     data_dir: Path, promise: Callable[[str, str], None], started: Callable[[], None]
 ) -> None:
-    """Every step after the start, promised once it is done."""
+    """Take every step, and report each as a promise once it is done."""
     async with storage(data_dir) as (store, ledger):
         started()
         for what, which in STEPS:

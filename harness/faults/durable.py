@@ -56,7 +56,7 @@ class Durable:
         os.fsync = followed  # type: ignore[assignment]
 
     def committed(self) -> None:
-        """The database has committed."""
+        """Copy the database, which has just committed."""
         copy = Path(tempfile.mkdtemp())
         for path in self.root.glob(f"{self.database}*"):
             shutil.copyfile(path, copy / path.name)

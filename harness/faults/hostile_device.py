@@ -1,6 +1,6 @@
-"""A device that does what it likes to its peer: real sockets, with a valid key.
+"""A hostile device: real sockets, and a valid key.
 
-It keeps doing it, or stays connected, until it is told to stop.
+It misbehaves, or stays connected, until it is told to stop.
 """
 
 from __future__ import annotations

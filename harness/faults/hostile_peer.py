@@ -1,6 +1,6 @@
-"""A peer that does what it likes: a real WebSocket, the protocol's own session, chosen lies.
+"""A hostile peer: a real WebSocket, the protocol's own session, and chosen lies.
 
-It follows the protocol where that helps it: its session is the cloud's own, and only the
+It follows the protocol where that helps it: its session is the cloud's, and only the
 distributions that it drafts from are made up. Everything it receives is recorded.
 """
 
@@ -53,9 +53,9 @@ class HostilePeer:
     """`received` is what a device sent; `texts` are the answers as far as the peer knows them.
 
     `words` are what it puts into answers if it steers, from position `first` on and again every
-    `every` positions, unless that is 0; `bait` is a passage that it claims to have found. It greets
-    as the device does, with the changes of `greeting`, and what it says when it is ready has those
-    of `claims`, which need not be valid.
+    `every` positions, unless that is 0; `bait` is a passage that it claims to have found. Its
+    greeting is the device's own with the changes in `greeting`; its `ready` has those in `claims`,
+    which may be invalid.
     """
 
     tokenizer: Tokenizer
@@ -72,13 +72,13 @@ class HostilePeer:
     _closed: threading.Condition = field(default_factory=threading.Condition)
 
     def take(self, message: registry.Message) -> None:
-        """Write down a message."""
+        """Record a message."""
         with self._closed:
             self.received.append(message)
             self._closed.notify_all()
 
     def settled(self) -> None:
-        """Return once the answers that it was asked for are over, and it has all that was sent."""
+        """Wait until every answer it was asked for is closed, and with it all that was sent."""
 
         def over() -> bool:
             kinds = [type(message) for message in self.received]
@@ -112,7 +112,7 @@ class HostilePeer:
         return [*found, decode(drafts), decode(likeliest)]
 
     def steered(self, position: int) -> int | None:
-        """The token that it wants there, if it wants one."""
+        """The token that it wants at a position, if any."""
         wanted, at = self.tokenizer.encode(self.words), position - self.first
         if self.every and at >= 0:
             at %= self.every

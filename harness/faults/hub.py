@@ -1,4 +1,4 @@
-"""A hub of models in the form of Hugging Face's, which breaks off and damages when told to."""
+"""A model hub like Hugging Face's, which hangs up or corrupts files when told to."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _PIECE = 1 << 16
 class Hub:
     """A hub that has the same file under every name.
 
-    It hangs up after each of `breaks` bytes, once each; sends zeros if it `damages`; replies with
-    `status` unless that is 200; and while `flows` is not set it stops in the middle of the file.
-    `ranges` are those that were asked for.
+    It hangs up once after each number of bytes in `breaks`, sends zeros if it `damages`, replies to
+    HEAD with `status`, and stops in the middle of the file while `flows` is not set. `ranges` lists
+    the ranges requested.
     """
 
     content: bytes
@@ -32,7 +32,7 @@ class Hub:
 
 @contextlib.contextmanager
 def serving(hub: Hub) -> Iterator[Hub]:
-    """The hub at `url` meanwhile."""
+    """Run the hub, at its `url`."""
     hub.flows.set()
 
     class Handler(BaseHTTPRequestHandler):

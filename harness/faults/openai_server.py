@@ -218,7 +218,7 @@ def process(model: Path, log: Path, pause_ms: float) -> Iterator[Service]:
 
 
 def main() -> None:
-    """Serve what the command line asks for, until a signal."""
+    """Serve the given model until a signal."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model")
     parser.add_argument("--port", type=int, required=True)

@@ -1,4 +1,4 @@
-"""What a device has promised, and whether it holds after an interruption."""
+"""The promises of a device, and whether they hold after an interruption."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class Cutter:
 
 
 def operations(cutter: Cutter) -> int:
-    """The number of operations: at the next, a device has already finished."""
+    """The number of operations that a device takes in all, by bisection."""
     low, high = 1, 2
     while cutter.killed(high) is not None:
         low, high = high, 2 * high
