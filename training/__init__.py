@@ -1,1 +1,1 @@
-"""How the embedded language model was made: data generators, training loop and export."""
+"""The programs that train and calibrate the embedded models; README.md describes them."""

@@ -1,4 +1,4 @@
-"""Fit what makes probabilities of the judge's logits: `python -m training.calibrate`.
+"""Fit how the judge's logits become probabilities: `python -m training.calibrate`.
 
 Questions about long documents that the judge was not trained on are searched as in the product, ten
 documents at once: candidates by cosine and shared words, read among the lines around them. A
@@ -32,18 +32,18 @@ TOGETHER = 10
 
 @dataclass(frozen=True)
 class Asked:
-    """A question: the lines that were read, which of them answer, and whether any of its text."""
+    """A question, the lines read for it, which of them answer, and whether its text answers it."""
 
     lines: Sequence[JudgedLine[Hit]]
     right: Sequence[bool]
     answered: bool
 
     def surely(self) -> float:
-        """Log-odds that it is answered, with the constants in use; low where nothing is met."""
+        """Log-odds that it is answered, with the constants in use; very low if no line was read."""
         return max((each.odds for each in self.lines), default=-99.0)
 
     def first(self) -> bool:
-        """Whether the line in the first place answers."""
+        """Whether the line ranked first answers."""
         odds = [each.odds for each in self.lines]
         return bool(odds) and self.right[int(np.argmax(odds))]
 
@@ -77,7 +77,7 @@ def pools(texts: Sequence[Text], judge: Judge, embedder: Embedder) -> Iterator[P
 def asked(
     texts: Sequence[Text], judge: Judge, embedder: Embedder, each: int, rng: random.Random
 ) -> Iterator[Asked]:
-    """At most `each` questions a text that it answers, and half as many that it does not."""
+    """At most `each` questions per text that it answers, and half as many that it does not."""
     for pool in pools(texts, judge, embedder):
         for text in pool.texts:
             chosen = rng.sample(text.asked, min(each, len(text.asked)))
@@ -106,7 +106,7 @@ def hits_of(text: Text, embedder: Embedder) -> list[Hit]:
 
 
 def fitted(questions: Sequence[Asked]) -> tuple[float, ...]:
-    """`LOGIT`, `LACKING`, `COSINE` and `BIAS` of greatest likelihood."""
+    """Maximum-likelihood `LOGIT`, `LACKING`, `COSINE` and `BIAS`."""
     pairs = [
         (each, right)
         for question in questions
@@ -118,7 +118,7 @@ def fitted(questions: Sequence[Asked]) -> tuple[float, ...]:
 
 
 def measured(name: str, questions: Sequence[Asked]) -> None:
-    """Print how often the best line answers, the area, and what thresholds keep and decline."""
+    """Print how often the best line answers, the area under the curve, and what thresholds do."""
     known = np.array([q.surely() for q in questions if q.answered])
     right = np.array([q.first() for q in questions if q.answered])
     near = np.array([q.surely() for q in questions if not q.answered])
@@ -133,7 +133,7 @@ def measured(name: str, questions: Sequence[Asked]) -> None:
 
 
 def main() -> None:
-    """Fit, and measure."""
+    """Fit the constants and measure with them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--judge", type=Path, help="a directory; default: the embedded one")
     parser.add_argument("--each", type=int, default=4, help="questions a document")

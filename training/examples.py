@@ -1,4 +1,4 @@
-"""What the judge learns from: a question, a passage, and which of its lines answers, if any."""
+"""Training examples of the judge: a question, a passage, and the lines that answer, if any."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Passage:
 
     @classmethod
     def of(cls, text: Text, tokenize: Tokenize) -> Passage:
-        """A text as the product cuts it; what lies between the lines belongs to none."""
+        """A text cut as in the product; what lies between the lines belongs to none of them."""
         pieces: list[Piece] = []
         at = 0
         lines = text.lines()
@@ -44,7 +44,7 @@ class Passage:
 
 @dataclass(frozen=True)
 class Example:
-    """An encoded question and passage, and the lines that answer; without any, none does."""
+    """An encoded question and passage, and the lines that answer, if any."""
 
     encoded: EncodedPair
     answers: tuple[int, ...]
@@ -53,7 +53,7 @@ class Example:
 def encode(
     question: Sequence[int], pieces: Sequence[Piece], special: tuple[int, int], most: int
 ) -> tuple[EncodedPair, list[int]]:
-    """At most `most` tokens, and the old numbers of the lines, which are counted anew."""
+    """Encode in at most `most` tokens; also return the original numbers of the renumbered lines."""
     start, end = special
     tokens = [start, *question[:MOST_QUESTION], end]
     segments, lines = [0] * len(tokens), [OUTSIDE] * len(tokens)
@@ -82,7 +82,7 @@ class Source:
         self.texts = list(texts)
         self.passages = [Passage.of(text, tokenize) for text in texts]
         self.special, self.most = special, most
-        self.questions = [  # of which text, the question, what answers it
+        self.questions = [  # index of the text, question, answer
             (place, question, answer)
             for place, text in enumerate(texts)
             for question, answer in [*text.asked, *((each, "") for each in text.unasked)]
@@ -94,7 +94,7 @@ class Source:
             for place, _, answer in self.questions
         ]
         self.near: Sequence[Sequence[int]] = [()] * len(self.questions)
-        """For each question other texts with lines much like it."""
+        """For each question, other texts with lines similar to it."""
 
     def draw(self, number: int, rng: random.Random) -> Example:
         """An example of one question."""

@@ -1,9 +1,9 @@
 """Train the judge: `python -m training.judge --data DATA --teacher TEACHER --minutes 240`.
 
 A large encoder (all-mpnet-base-v2) learns from the written questions which line of a passage
-answers, or that none does. The packaged all-MiniLM-L6-v2 then learns from what it says of those,
-and of texts that answer none of them. Both read a passage as `dragon.retrieval.judge` does. Resumes
-from WORK; runs on a GPU where there is one.
+answers, or that none does. The packaged all-MiniLM-L6-v2 then learns from the teacher's
+distributions on those texts, and on texts that answer no question. Both read a passage as in
+`dragon.retrieval.judge`. Resumes from WORK; uses a GPU if there is one.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ from training.texts import (
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 ROWS, POOL = (64 if DEVICE == "cuda" else 32), 8
-"""Rows of a step, and how many steps' rows are sorted by length together."""
+"""Rows of a step, and the number of steps whose rows are sorted by length together."""
 
 RATES = {"teacher": (4e-5, 5e-4), "student": (1.5e-4, 1e-3)}
 WARM_UP = 100
 LABELLED = 0.3
-"""Weight of the labels beside what the teacher says."""
+"""Weight of the labels relative to the teacher's distribution."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Drawn:
 
 
 class Draws(IterableDataset[Drawn]):
-    """Endless batches, other ones in each worker."""
+    """Endless batches, different in each worker."""
 
     def __init__(
         self, source: Source, messages: Sequence[tuple[EncodedPair, bool]], seed: int
@@ -96,7 +96,7 @@ class Draws(IterableDataset[Drawn]):
 
 
 def answers_of(examples: Sequence[Example]) -> Tensor:
-    """Which outcomes are right, float [n, 1 + lines]: of several lines each."""
+    """Which outcomes are right, float [n, 1 + lines]; several lines of a row may be."""
     lines = 1 + max(max(example.encoded.lines) for example in examples)
     right = torch.zeros(len(examples), 1 + lines)
     for row, example in enumerate(examples):
@@ -116,7 +116,7 @@ class Student(JudgeNetwork):
         self.encoder.embeddings.requires_grad_(False)
 
     def states(self, batch: PaddedPairs) -> Tensor:
-        """As of a `JudgeNetwork`."""
+        """See `JudgeNetwork`."""
         made: Tensor = self.encoder(
             input_ids=batch.tokens, attention_mask=batch.mask, token_type_ids=batch.segments
         ).last_hidden_state
@@ -142,7 +142,7 @@ class Teacher(JudgeNetwork):
         self.register_buffer("ids", ids, persistent=False)
 
     def states(self, batch: PaddedPairs) -> Tensor:
-        """As of a `JudgeNetwork`."""
+        """See `JudgeNetwork`."""
         ids: Tensor = self.ids
         made: Tensor = self.encoder(
             input_ids=ids[batch.tokens], attention_mask=batch.mask
@@ -165,7 +165,7 @@ def _attend(
 
 
 def unpacked(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Weights that may be stored in 8 bits a number, with a scale a row."""
+    """Weights in float32, of a file that may store them in 8 bits with a scale per row."""
     made = {}
     for name, weight in weights.items():
         if name.endswith(".q"):
@@ -176,7 +176,7 @@ def unpacked(weights: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def loss_of(logits: Tensor, drawn: Drawn, said: Tensor | None) -> Tensor:
-    """Cross-entropy with the labels; with what a teacher has `said`, mostly with that."""
+    """Cross-entropy with the labels, or mostly with the distribution that a teacher `said`."""
     known = outcomes(logits.float())
     right = known.masked_fill(drawn.answers == 0, -torch.inf).logsumexp(1)
     if said is None:
@@ -193,7 +193,7 @@ def train(
     kept: Path,
     teacher: Teacher | None = None,
 ) -> None:
-    """Train by the clock: the rate rises, stays, and falls to nothing as the time ends."""
+    """Train by the clock: the learning rate warms up, stays, and decays to zero at the end."""
     body = [p for n, p in network.named_parameters() if n.startswith("encoder") and p.requires_grad]
     heads = [p for n, p in network.named_parameters() if not n.startswith("encoder")]
     rates = RATES[kind]
@@ -254,7 +254,7 @@ def to_device(drawn: Drawn) -> Drawn:
 
 @torch.inference_mode()
 def logits_of(network: JudgeNetwork, rows: Sequence[EncodedPair]) -> list[np.ndarray]:
-    """Logits of the lines of each row."""
+    """The logits of each row's lines."""
     made: list[np.ndarray] = []
     for at in range(0, len(rows), ROWS):
         part = rows[at : at + ROWS]
@@ -425,7 +425,7 @@ def main() -> None:
 
 
 def squad(data: Path) -> list[Text]:
-    """SQuAD 2.0's questions with their paragraphs, which are measured on only."""
+    """SQuAD 2.0's questions with their paragraphs, for measuring only."""
     made = []
     for number, line in enumerate((data / "squad2_dev_open.jsonl").read_text("utf-8").splitlines()):
         row = json.loads(line)

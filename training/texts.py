@@ -37,12 +37,12 @@ class Text:
 
 
 def held_out(text: str) -> bool:
-    """Whether a text with its questions is kept from training: one in ten."""
+    """Whether a text with its questions is held out from training: one in ten is."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") % _HELD_OUT == 0
 
 
 def same(piece: str, answer: str) -> bool:
-    """Whether a line is the sentence meant, or is part of it or more than it."""
+    """Whether a line is the sentence of the answer, a part of it, or contains it."""
     return answer in piece or (len(piece) > 12 and piece in answer)
 
 

@@ -1,4 +1,4 @@
-"""Tune SmolLM2 on prompts and what is to be written after them: all of its weights, or an adapter.
+"""Tune SmolLM2 on prompts and replies: all of its weights, or an adapter.
 
 The base is the packaged `.gguf` file with its weights as they are quantised, so that an adapter
 also learns to undo what that costs.
@@ -34,7 +34,7 @@ _GGUF = dict(zip(PROJECTIONS, ("attn_q", "attn_k", "attn_v", "attn_output",
 
 @dataclass(frozen=True)
 class Sample:
-    """Tokens of a prompt, and those to be written after it, its end included."""
+    """Tokens of a prompt and of its reply, the end token included."""
 
     prompt: list[int]
     reply: list[int]
@@ -95,14 +95,14 @@ class Adapted(nn.Module):
         nn.init.kaiming_uniform_(self.a, a=math.sqrt(5))
 
     def forward(self, x: Tensor) -> Tensor:
-        """As of the layer, with the product added."""
+        """The layer's output plus the low-rank product."""
         made: Tensor = self.base(x)
         dropped = functional.dropout(x, 0.05, self.training)
         return made + (ALPHA / RANK) * functional.linear(functional.linear(dropped, self.a), self.b)
 
 
 def adapt(model: Any) -> None:
-    """Put an adapter beside every projection; nothing else learns from now on."""
+    """Put an adapter beside every projection, and freeze everything else."""
     model.requires_grad_(False)
     for layer in model.model.layers:
         for part in (layer.self_attn, layer.mlp):
@@ -112,7 +112,7 @@ def adapt(model: Any) -> None:
 
 
 def batches(samples: Sequence[Sample], rng: random.Random) -> list[list[Sample]]:
-    """All samples once, those of a length together, in a drawn order."""
+    """All samples once, batched by length, in random order."""
     order = sorted(samples, key=lambda s: (len(s.prompt) + len(s.reply), rng.random()))
     made, part = list[list[Sample]](), list[Sample]()
     for sample in order:
@@ -126,7 +126,7 @@ def batches(samples: Sequence[Sample], rng: random.Random) -> list[list[Sample]]
 
 
 def padded(samples: Sequence[Sample]) -> tuple[Tensor, Tensor, Tensor]:
-    """Tokens, mask and targets (-100: not learnt), int64 [n, length]."""
+    """Tokens, mask and targets (-100: ignored), int64 [n, length]."""
     longest = max(len(s.prompt) + len(s.reply) for s in samples)
     tokens, mask = torch.zeros(2, len(samples), longest, dtype=torch.int64)
     targets = torch.full((len(samples), longest), -100)
@@ -139,7 +139,7 @@ def padded(samples: Sequence[Sample]) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def loss_of(model: Any, samples: Sequence[Sample]) -> Tensor:
-    """Cross-entropy a token of the replies."""
+    """Mean cross-entropy per token of the replies."""
     tokens, mask, targets = padded(samples)
     with torch.autocast(DEVICE, torch.bfloat16):
         states = model.model(input_ids=tokens, attention_mask=mask).last_hidden_state[:, :-1]
@@ -151,7 +151,7 @@ def loss_of(model: Any, samples: Sequence[Sample]) -> Tensor:
 def tune(
     model: Any, samples: Sequence[Sample], rate: float, minutes: float, epochs: int, seed: int = 1
 ) -> None:
-    """Learn from all samples `epochs` times, or as often as the minutes allow."""
+    """Train on all samples `epochs` times, or for as long as the minutes allow."""
     learnt = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(learnt, lr=rate, weight_decay=0.01, betas=(0.9, 0.98))
     rng = random.Random(seed)
@@ -179,7 +179,7 @@ def tune(
 
 @torch.inference_mode()
 def measured(model: Any, samples: Sequence[Sample]) -> float:
-    """Mean cross-entropy of samples that were kept apart."""
+    """Mean cross-entropy of held-out samples."""
     losses = [loss_of(model, part).item() for part in batches(samples, random.Random(0))]
     return float(np.mean(losses))
 

@@ -1,4 +1,4 @@
-"""Learn to tell whose matter a question is: `python -m training.whose`
+"""Train the classifier of questions, the person's own or the world's: `python -m training.whose`.
 
 A logistic regression over what the embedded judge makes of the questions in `data/whose.jsonl`:
 `own`, `world`, `both`, and those not in English, which it was not trained to read. How much it is
@@ -24,7 +24,7 @@ from training.calibrate import pools
 from training.texts import FOLDER, KEPT_APART, read_file
 
 _EACH = 3
-"""How many of its own questions, and of the world's, a document is asked."""
+"""Questions of its own, and of the world's, that a document is asked."""
 
 Odds = npt.NDArray[np.float64]
 
@@ -32,7 +32,7 @@ Odds = npt.NDArray[np.float64]
 def learnt(
     states: npt.NDArray[np.float32], kinds: list[int]
 ) -> tuple[LogisticRegression, npt.NDArray[np.float64]]:
-    """The regression, and each question's log-probabilities by one that has not seen it."""
+    """The regression, and the cross-validated log-probabilities of each question."""
     model = LogisticRegression(C=0.3, max_iter=4000)
     apart = cross_val_predict(model, states, kinds, cv=5, method="predict_log_proba")
     return model.fit(states, kinds), apart
@@ -73,7 +73,7 @@ def asked(
 
 
 def main() -> None:
-    """Learn, write the weights, and print how good they are and what they are worth."""
+    """Fit, write the weights, and print their accuracy and the weight of the question."""
     lines = (FOLDER / "whose.jsonl").read_text("utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
     kinds, judge = [kind_of(row) for row in rows], Judge.load()

@@ -22,7 +22,7 @@ RATE = 4e-4
 
 
 def rewritten(row: dict[str, Any]) -> list[tuple[Messages, str]]:
-    """The tasks of a conversation: to make its follow-ups stand alone."""
+    """The tasks of a conversation: to rewrite its follow-ups so that they stand alone."""
     made: list[tuple[Messages, str]] = []
     talk: Messages = []
     for question, reply, alone in row["turns"]:
@@ -34,7 +34,7 @@ def rewritten(row: dict[str, Any]) -> list[tuple[Messages, str]]:
 
 
 def tasks(folder: Path, data: Path | None) -> tuple[list[Any], list[Any]]:
-    """All tasks, and those kept apart, as messages with what is to be written."""
+    """Tasks to train on, and held-out ones: messages with the wanted reply."""
     kept = {text.name for text in read_texts(folder / "questions") if held_out(text.text)}
     learnt, apart = list[Any](), list[Any]()
     for line in (folder / "chats.jsonl").read_text("utf-8").splitlines():
@@ -55,7 +55,7 @@ def tasks(folder: Path, data: Path | None) -> tuple[list[Any], list[Any]]:
 
 
 def sampled(tokenizer: Any, messages: Messages, reply: str) -> Sample:
-    """A task in tokens, under the model's chat template."""
+    """A task in tokens, in the model's chat template."""
     turns = [{"role": role, "content": text} for role, text in messages]
     shown = tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)
 
@@ -67,7 +67,7 @@ def sampled(tokenizer: Any, messages: Messages, reply: str) -> Sample:
 
 
 def main() -> None:
-    """Train the adapter and write it; print what it says of what was kept apart."""
+    """Train the adapter and write it; print its replies to held-out tasks."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--data", type=Path)
