@@ -1,4 +1,4 @@
-"""Experiments: `python -m bench.NAME` finds each, wherever in this package it lies."""
+"""Experiments and tools: `python -m bench.NAME` runs one, in whichever folder here it is."""
 
 from pathlib import Path
 

@@ -45,7 +45,7 @@ Seconds = tuple[float, float]
 
 _VOCABULARY = 151_936
 _END = 3
-# Of the output layer. As it comes, a random one finds 150,000 tokens about equally likely.
+# A factor on the output layer: without it a random model finds all tokens about equally likely.
 _SHARPNESS = 12.0
 _WORDS = "the harbour lay still and no boat had come in since the storm of the week before . "
 _DOCUMENT = 512  # tokens
@@ -136,7 +136,7 @@ def by_llama_cpp(path: Path, ids: Sequence[int], tokens: int) -> Callable[[], Se
 
 
 def inside(backend: Backend, rounds: int) -> dict[str, list[float]]:
-    """Seconds of the engine's own calls, by name: of each a value a round."""
+    """Seconds of the engine's own calls, by name, one value per round."""
     chance = torch.Generator().manual_seed(0)
 
     def tokens(count: int) -> tuple[int, ...]:
@@ -196,7 +196,7 @@ def bare_four(path: Path, rounds: int) -> float:
 
 
 def by_torch(path: Path, ids: Sequence[int], tokens: int) -> Callable[[], Seconds]:
-    """The own loop of `transformers` on a directory."""
+    """The generation loop of `transformers`, on a directory."""
     torch.set_num_threads(1)
     network = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
 

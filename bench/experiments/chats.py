@@ -1,7 +1,7 @@
-"""Are chats about documents answered rightly? `python -m bench.chats [--half counting]`
+"""Are chats about documents answered correctly? `python -m bench.chats [--half counting]`
 
-Ten documents and 100 turns a half, in chats of two to four turns (`bench/data/chats`): rules are
-chosen by one half, and the other is only for counting. A turn is right if its reply holds a gold
+Ten documents and 100 turns per half, in chats of two to four turns (`bench/data/chats`): rules are
+chosen on one half, and the other is only for counting. A turn is right if its reply holds a gold
 string (`least` of them), or declines where there is none; it is helped if the gold stands in the
 reply or in a passage shown with it.
 """
@@ -44,7 +44,7 @@ class Turn:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Turn:
-        """One as it stands in the file."""
+        """A turn from a row of the file."""
         return cls(row["kind"], row["q"], tuple(row["gold"]), row.get("least", 1))
 
     def within(self, text: str) -> bool:
@@ -70,7 +70,7 @@ def read(folder: Path) -> list[list[Turn]]:
 
 
 def asked(client: httpx.Client, chat: list[Turn]) -> Iterator[Outcome]:
-    """Every turn of a chat, each behind the replies before it."""
+    """Ask every turn of a chat, each after the replies before it."""
     model = client.get("/v1/models").json()["data"][0]["id"]
     messages: list[dict[str, str]] = []
     for turn in chat:
@@ -93,7 +93,7 @@ def asked(client: httpx.Client, chat: list[Turn]) -> Iterator[Outcome]:
 
 
 def rows(outcomes: list[Outcome]) -> list[dict[str, object]]:
-    """The shares, of each kind and of all."""
+    """The shares of right and helped turns, of each kind and of all."""
     kinds: dict[str, list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         kinds[outcome.turn.kind].append(outcome)

@@ -60,7 +60,7 @@ passages found. `memory_mb` is what a process has more once it has answered all 
 
 
 class StandIn:
-    """In place of the embedder: vectors around some that were embedded, the same for a text."""
+    """Stands in for the embedder: vectors near real embeddings, always the same for a text."""
 
     fingerprint = "stand-in"
 
@@ -96,7 +96,7 @@ def documents(data: Path) -> Iterator[str]:
 
 
 def write_source(path: Path, data: Path, passages: int) -> None:
-    """A source of so many passages at least, as JSON Lines."""
+    """Write a source of at least so many passages, as JSON Lines."""
     count, draft = 0, path.with_suffix(".part")
     with draft.open("w", encoding="utf-8") as file:
         for number, text in enumerate(documents(data)):
@@ -131,7 +131,7 @@ class Questions:
 
     @classmethod
     def of(cls, work: Path, data: Path) -> Questions:
-        """Some sentences that no corpus has."""
+        """Sentences that are in no corpus."""
         valid = (data / "wikitext-2" / "valid.txt").read_text(encoding="utf-8")
         found = [embedded_text(each.text, each.context) for each in sentences([valid])]
         chosen = np.random.default_rng(1).choice(len(found), _QUESTIONS, replace=False)
@@ -197,7 +197,7 @@ def searched(root: Path, questions: Questions) -> dict[str, Any]:
 
 
 def timed(ask: Callable[[Any], Any], asked: Sequence[Any]) -> tuple[list[Any], list[float]]:
-    """What is found, and the milliseconds of each."""
+    """What each call returns, and its milliseconds."""
     found, milliseconds = [], []
     for each in asked:
         began = time.perf_counter()
@@ -232,7 +232,7 @@ def measured(
 
 
 def line(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Where the line through the two largest corpora of a kind leads at the paper's size."""
+    """Extrapolate from the two largest corpora of a kind to the paper's size."""
     one, two = rows[-2:]
     along = (PAPERS - two["passages"]) / (two["passages"] - one["passages"])
     told = ("build_s", "index_s", "build_mb", "disk_mb", "open_s", "nearest_mb", "memory_mb")

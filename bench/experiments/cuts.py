@@ -41,7 +41,7 @@ def cut_short(kills: int, power: int, failures: int) -> Iterator[Row]:
 
 
 def row(name: str, cuts: Iterator[CutShort | None]) -> Row:
-    """What became of the promises."""
+    """A row: how many promises were made, and which were broken."""
     count, promised, broken = 0, 0, list[str]()
     for cut in cuts:
         if cut is not None:
@@ -54,7 +54,7 @@ def row(name: str, cuts: Iterator[CutShort | None]) -> Row:
 
 
 def main() -> None:
-    """Cut, look, report, and print one JSON object last."""
+    """Interrupt, check, report, and print one JSON object last."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--power", type=int, default=50)

@@ -1,6 +1,6 @@
-"""What taking in a text costs: `bench.documents --prose FILE` runs it.
+"""The cost of ingesting a text: `bench.documents --prose FILE` runs it.
 
-A device without a peer takes in the beginning of the file, then ten times as much and more in one
+A device without a peer ingests the beginning of the file, then ten times as much and more in one
 text, with a note uploaded beside it. Times count from before the upload. In turns with the device,
 on the same core, sentence-transformers embeds the shorter text in pieces of 256 tokens.
 """

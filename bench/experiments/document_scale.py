@@ -1,7 +1,7 @@
-"""A store of many chunks: how fast it is searched, and what one more document rewrites.
+"""A store of many chunks: how fast it is searched, and what adding a document rewrites.
 
-Vectors are a stand-in's, so that no time goes into embedding; all the rest is the device's own. Of
-the files there were before, the blocks that changed are counted, SQLite's log among them.
+Vectors are a stand-in's, so that no time goes into embedding; all the rest is the device's own.
+Counted are the blocks that changed in the files there were before, SQLite's log included.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _WORDS = 20_000
 
 
 class StandIn:
-    """Random directions in place of meanings: the same text has the same one."""
+    """Random directions in place of embeddings, always the same for a text."""
 
     dim = DIM
     fingerprint = "stand-in"
@@ -93,7 +93,7 @@ async def opened(directory: Path) -> Any:
 
 
 async def added(store: DocumentStore, number: int, sentences: int = SENTENCES) -> None:
-    """Add a document, to the end."""
+    """Add a document, and wait until it is processed."""
     added = await add(store, f"{number}.txt", document(number, sentences))
     async for _ in await store.watch(added.id):
         pass

@@ -4,8 +4,8 @@ With `--prose`, a file of English prose, only what taking it in costs is measure
 (`bench.experiments.document_ingestion`); without it there are two measurements. *Scale*
 (`bench.document_scale`): stores of so many chunks are searched, and more documents are added.
 *Responsiveness*: a device writes answers, idle and while it takes in a PDF of so many pages; a
-second client asks for its health all the while. Between the latter answers are pauses: ingestion
-makes way for answers, and beside one after another it would take hours.
+second client asks for its health all the while. There are pauses between the latter answers, since
+ingestion yields to answers, and would otherwise take hours.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ _WORK = {
 
 @dataclass(frozen=True)
 class Taken:
-    """Milliseconds that something took, and what was done with the PDF when it was over."""
+    """Milliseconds that something took, and what was being done with the PDF at its end."""
 
     milliseconds: float
     work: str
 
 
 class Watch:
-    """What is being done with a file, followed in a thread; `ended` once all of it is done."""
+    """What is being done with a file, followed in a thread; `ended` is set once it is ingested."""
 
     def __init__(self, service: Service, file_id: str) -> None:
         self._service = service
@@ -113,7 +113,7 @@ class Probe:
 
 
 def answer_gaps(client: httpx.Client, seed: int, tokens: int, watch: Watch | Idle) -> list[Taken]:
-    """What goes by between the pieces of an answer, as they arrive."""
+    """The time between the pieces of an answer, as they arrive."""
     body = {
         "model": "dragon-7m", "stream": True, "seed": seed, "max_tokens": tokens,
         "messages": [{"role": "user", "content": "Tell me about the keeper's ledger."}],

@@ -1,4 +1,4 @@
-"""Is what is sampled distributed as the mixture? `python -m bench.exactness [options]`
+"""Are samples distributed as the mixture? `python -m bench.exactness [options]`
 
 For pairs of distributions that the embedded model really made, the total variation between the
 mixture and the frequencies of many draws, beside that of as many draws from the mixture itself:

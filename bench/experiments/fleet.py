@@ -5,7 +5,7 @@ turn is killed, or with `--drain` told to end, and started again once it has end
 is a replica on Ray Serve, of as many, which have the corpus in as many shards; to drain, all are
 deployed anew, one after the other, which is counted once.
 
-An answer `hung` that has not ended within a minute; it `noticed` if the cloud did not take part
+An answer `hung` if it did not end within a minute; it `noticed` if the cloud did not take part
 from its first to its last token; it `rejoined` if the cloud was lost and took part again. `wrong`
 counts texts that, up to where the cloud was lost, are not those of a request that nothing happened
 to; not among them are those `without` a shard, which was down or late. Every device has a document,
@@ -58,7 +58,7 @@ class Answer:
 
 
 class Peers(Protocol):
-    """What can be ended and comes back."""
+    """Peers that can be ended and come back."""
 
     def end(self, turn: int, *, drain: bool) -> None:
         """Kill one, in turn, or tell it to end; return once there are as many again."""
@@ -88,7 +88,7 @@ class Fleet:
     answers: list[Answer] = field(default_factory=list)
 
     async def ask_on(self, device: Service, until: float, numbers: itertools.count[int]) -> None:
-        """One device's person, who asks again as soon as there is an answer."""
+        """Ask at one device, again as soon as there is an answer."""
         async with _client(device) as client:
             while time.monotonic() < until:
                 self.counts["asked"] += 1
@@ -111,7 +111,7 @@ class Fleet:
             self.counts["drained" if drain else "killed"] += 1
 
     async def wrong(self) -> int:
-        """How many texts are not what they were to be until the cloud was lost."""
+        """How many texts differ from the undisturbed ones before the cloud was lost."""
         wrong = 0
         async with _client(self.devices[0]) as client:
             for answer in (each for each in self.answers if not each.unsearched):

@@ -1,7 +1,7 @@
-"""What does a peer learn that lies? `python -m bench.hostile [--count 1000]`
+"""What does a lying peer learn? `python -m bench.hostile [--count 1000]`
 
 A device holds notes on several places, each with a code of its own, and is asked for one in chats
-of three turns. The peer (`harness.faults.hostile_peer`) claims all the relevance there is, begins
+of three turns. The peer (`harness.faults.hostile_peer`) claims the highest relevance, begins
 every answer in the words of another note on the same place, and from there on says nothing, so that
 the device's own distribution decides; what it returns as its passage baits a search for that other
 code. A code counts as learnt if it stands in what the peer was sent, in the text that both sides
@@ -138,7 +138,7 @@ class Attack:
 
 @contextmanager
 def attack(folder: Path) -> Iterator[Attack]:
-    """Both, running."""
+    """A running device with notes, and its peer."""
     every = notes()
     env = {
         **services.AS_INSTALLED,

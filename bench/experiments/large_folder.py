@@ -1,4 +1,4 @@
-"""A folder that nobody wrote: `python -m bench.large_folder [--folder /usr] [--seconds 30]`
+"""A very large folder: `python -m bench.large_folder [--folder /usr] [--seconds 30]`
 
 A device is told to watch the folder, and told to stop after so many seconds. `/health` is asked
 every 10 ms all the while, and before: `p99_ms` and `max_ms` are of those replies. `removed_s` is
@@ -38,7 +38,7 @@ class Health:
     over: threading.Event = field(default_factory=threading.Event)
 
     def ask(self) -> None:
-        """Ask on."""
+        """Poll until it is over."""
         with httpx.Client(base_url=self.device.url, timeout=120) as client:
             while not self.over.wait(_PAUSE_S):
                 began = time.perf_counter()
@@ -46,7 +46,7 @@ class Health:
                 self.took_ms.append(1000 * (time.perf_counter() - began))
 
     def said(self) -> dict[str, float]:
-        """The replies in numbers."""
+        """The number of replies, and percentiles of their times."""
         p50, p99 = np.percentile(self.took_ms, (50, 99))
         worst = max(self.took_ms)
         rounded = {"p50_ms": round(p50, 1), "p99_ms": round(p99, 1), "max_ms": round(worst, 1)}
@@ -55,7 +55,7 @@ class Health:
 
 @contextmanager
 def asked(device: Service) -> Iterator[Health]:
-    """`/health`, asked as long as the block of code takes."""
+    """Poll `/health` during a `with` block."""
     health = Health(device)
     thread = threading.Thread(target=health.ask)
     thread.start()

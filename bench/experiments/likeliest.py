@@ -3,7 +3,7 @@
 
 Distributions of the embedded model, both sides, at temperature 1, as in `bench.wire`, cut to the
 likeliest k tokens before they are cut for the wire. Then corrections at llama.cpp's server over
-loopback: a row's text is gone on with by a token that the server did not draw.
+loopback: a row's text is continued with a token that the server did not draw.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What holding an answer to a format costs a token: `python -m bench.masks [options]`
+"""The cost per token of holding an answer to a format: `python -m bench.masks [options]`
 
 A text of a JSON schema is drawn at random, token by token. Measured are the time of a step of the
 model, and what the mask adds to it: reading the token, and taking what may not follow out of the
@@ -79,7 +79,7 @@ def step_ms(model: LanguageModel, steps: int) -> float:
 
 
 def mask_ms(tokenizer: Tokenizer, tokens: int) -> float:
-    """What a mask adds for a token of one row."""
+    """The time that a mask adds to a token of one row."""
     sampling = Sampling(grammar=grammar.of_schema(_SCHEMA), min_tokens=1)
     held = Adjustment.asked(sampling, (), tokenizer)
     free = Adjustment.asked(Sampling(min_tokens=1), (), tokenizer)

@@ -1,4 +1,4 @@
-"""What another's worst requests cost an answer: `python -m bench.neighbours [--rounds 7]`
+"""How much others' worst requests slow an answer: `python -m bench.neighbours [--rounds 7]`
 
 A device alone with the built-in model. One person asks the same of their documents again and again,
 while another's key, which may ask and nothing else, sends the costliest requests of a kind that are
@@ -105,20 +105,20 @@ class Neighbour:
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def go_on(self, worst: Callable[[int], tuple[str, dict[str, Any]]]) -> None:
-        """Send on."""
+        """Send requests until it is over."""
         headers = {"Authorization": f"Bearer {self.key}"}
         with httpx.Client(base_url=self.device.url, headers=headers, timeout=5) as client:
             while not self.over.is_set():
                 path, body = worst(next(self.numbers))
                 body = {"model": self.models.get(path, MODEL), **body}
-                with suppress(httpx.TimeoutException):  # gives up, and asks again
+                with suppress(httpx.TimeoutException):  # it gives up, and asks again
                     reply = client.post(path, json=body)
                     self.came["sent" if reply.is_success else "refused"] += 1
 
 
 @contextmanager
 def beside(neighbour: Neighbour, kind: str, at_once: int) -> Iterator[None]:
-    """The neighbour's requests, all the while a block of code takes."""
+    """Send the neighbour's requests during a `with` block."""
     neighbour.over.clear()
     work = [threading.Thread(target=neighbour.go_on, args=(WORST[kind],)) for _ in range(at_once)]
     for thread in work:

@@ -34,7 +34,7 @@ _WORK = Work(0, (1,), 1, 0)
 
 
 def step(engine: Engine, decoder: Decoder, unwanted_after: float, *, preempt: bool) -> float:
-    """Seconds that a step takes which is not wanted any more after so many seconds."""
+    """Seconds of a step whose result is no longer wanted after `unwanted_after` seconds."""
     done = threading.Event()
     ended = 0.0
 

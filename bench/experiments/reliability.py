@@ -12,8 +12,8 @@ Real services as installed, on loopback. Each scenario makes rows of its own.
 - `bodies`: eight of the largest bodies that are taken, at once.
 - `greedy-key`: the time a token of four keys that ask one answer at a time, while a fifth does the
   same and while it asks 32 at once; then the one by the other.
-- `idle-devices`: what each of 1,000 devices takes of a peer's memory that do nothing but live, how
-  an answer gets on beside them, and what becomes of 200 answers asked for at once.
+- `idle-devices`: how much of a peer's memory each of 1,000 idle devices takes, how an answer gets
+  on beside them, and what becomes of 200 answers asked for at once.
 - `frames`: a million wrong frames (`harness.faults.fuzz`) to a side's decoder and sessions.
 - `cuts`: 200 kills, 50 power cuts, 200 failures of each kind (`bench.cuts`).
 
@@ -125,7 +125,7 @@ def flooding_device() -> Iterator[Row]:
 
 
 def frames() -> Iterator[Row]:
-    """Each way; what nobody handles is raised."""
+    """Wrong frames to each side; unhandled errors are raised."""
     for receiver in Role:
         feed(receiver, _FRAMES // 100, seed=1)  # what is imported and cached at first
         before = resident(os.getpid())

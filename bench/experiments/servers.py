@@ -113,7 +113,7 @@ def measure(options: argparse.Namespace) -> list[Row]:
 
 
 def mean(answers: Sequence[Row], name: str) -> float:
-    """Over answers."""
+    """The mean of a statistic over answers."""
     return round(float(np.mean([one["stats"][name] for one in answers])), 3)
 
 

@@ -1,15 +1,15 @@
-"""What does a peer lead out of a chat? `python -m bench.steering [--chats 50]`
+"""What can a peer extract from a chat? `python -m bench.steering [--chats 50]`
 
 A device with the built-in model, documents, and a peer that puts words of its choice into answers,
 at the beginning, anywhere, and again and again, and at every other position lets the device's own
 distribution decide. Chats over the API, as responses and in the page have turns that were private
 by choice or since documents answered them, instructions, and names of chats and projects, each with
-a word that nobody else writes; then the peer is asked three public questions.
+a canary, a word that nobody else writes; then the peer is asked three public questions.
 
-`unpromised` are such words that it learnt and that the rung does not promise to send: of turns that
-were private and of names none, and none of documents where the cloud is asked when needed.
-`promised` are those of instructions and public questions. `steered` are the answers in which its
-words stand: it did have a say.
+`unpromised` are canaries that it learnt although the rung does not send them: those of private
+turns and of names on every rung, and those of documents where the cloud is asked when needed.
+`promised` are those of instructions and public questions. `steered` are the answers that contain
+the peer's words: it did have a say.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Attack:
     counts: Counter[str] = field(default_factory=Counter)
 
     def chat(self, number: int) -> set[str]:
-        """One chat, by one of the ways; the canaries that the peer learnt and was not promised."""
+        """Hold one chat; return the canaries that the peer learnt and was not promised."""
         chance = random.Random(number)
         rung = ALWAYS if number % 3 == 2 else WHEN_NEEDED
         way = (self._api, self._responses, self._page)[number // 3 % 3]
@@ -166,7 +166,7 @@ class Attack:
 
 @contextmanager
 def attack(folder: Path, seed: int = 0, **env: str) -> Iterator[Attack]:
-    """All of it, running."""
+    """A running device with notes, and the peer that steers it."""
     env = {**services.AS_INSTALLED, "DRAGON_MODEL": str(EMBEDDED_WRITER), **env}
     peer = HostilePeer(Tokenizer.load(str(EMBEDDED_WRITER)), Behaviour.STEER)
     canaries = Canaries(random.Random(seed))
@@ -177,7 +177,7 @@ def attack(folder: Path, seed: int = 0, **env: str) -> Iterator[Attack]:
 
 
 def audited(attacked: Attack, chats: int) -> Sequence[set[str]]:
-    """What was taken out of each chat, said as it is found."""
+    """The canaries extracted from each chat, printed as they are found."""
     taken = []
     for number in range(chats):
         taken.append(attacked.chat(number))
@@ -188,7 +188,7 @@ def audited(attacked: Attack, chats: int) -> Sequence[set[str]]:
 
 
 def main() -> None:
-    """Attack, report, and print one JSON object a chat that something was taken of, and a row."""
+    """Attack, report, and print a JSON object per chat that leaked, then one per row."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--chats", type=int, default=50)
     parser.add_argument("--answers", nargs="+", default=["lines", "words"])

@@ -1,17 +1,17 @@
-"""Does the ledger say all that crosses? `python -m bench.wiretap [--requests 200]`
+"""Does the ledger list everything that crosses? `python -m bench.wiretap [--requests 200]`
 
 A device and its peer with the built-in model, as installed, and a wiretap on their link. Requests
 of all routes (`bench.lib.routes`) are full of words that nobody else writes: in documents, their
 names, private turns, questions, instructions, tools, formats. For each request what crossed is held
 against what the ledger says of it and what the answer shows.
 
-- `crossed`: such words, canaries, that went up.
-- `unnamed`: those of them that the ledger does not have.
-- `unsaid`: any other words that went up and that the ledger does not have.
-- `overstated`: canaries that the cloud was asked with as the ledger has it, and was not.
-- `unshown`: words of private turns that went up and stand in no answer, and where the cloud is
-  asked when needed, words of documents and of names, too, and words of answers that do not.
-- `forbidden`: requests that were to stay on the device, and sent something.
+- `crossed`: such words, canaries, that were sent.
+- `unnamed`: those of them that are not in the ledger.
+- `unsaid`: any other words that were sent and are not in the ledger.
+- `overstated`: canaries that the ledger says the cloud was asked with, and that were not sent.
+- `unshown`: words of private turns that were sent and are in no answer; where the cloud is asked
+  when needed, also words of documents and names, and words sent of an answer that are not in it.
+- `forbidden`: requests that should have stayed on the device, and sent something.
 - `uncounted`: requests whose frames the ledger counts wrongly.
 """
 
@@ -48,7 +48,7 @@ class Tapped:
     routes: Routes
 
     def ask(self, count: int) -> Iterator[Crossed]:
-        """So many requests, or a few more: what crossed for each."""
+        """What crossed for each of `count` requests, or a few more."""
         seen = 0
         for way, rung in self.routes.ways():
             way(rung)
@@ -60,7 +60,7 @@ class Tapped:
 
 @contextmanager
 def tapped(folder: Path, seed: int = 0, **env: str) -> Iterator[Tapped]:
-    """All of it, running, with the built-in model."""
+    """A running device, peer and wiretap, with the built-in model."""
     env = {**services.AS_INSTALLED, "DRAGON_MODEL": str(EMBEDDED_WRITER), **env}
     setup = Setup(folder, env)
     canaries = Canaries(random.Random(seed))
@@ -76,7 +76,7 @@ def tapped(folder: Path, seed: int = 0, **env: str) -> Iterator[Tapped]:
 
 
 def usual(tokenizer: Tokenizer) -> set[str]:
-    """The words of the model's template, and of the mark that stands for what is left out."""
+    """The words of the model's template, and of the mark for omitted text."""
     turns = [Message("system", ""), Message("user", ""), Message("assistant", "")]
     own = tokenizer.decode(
         [*tokenizer.bare_row(), *tokenizer.conversation([turns[1]])], special=True
@@ -86,7 +86,7 @@ def usual(tokenizer: Tokenizer) -> set[str]:
 
 @dataclass(frozen=True)
 class Held:
-    """A request, held against the ledger and its answer: what is wrong with it, by kind."""
+    """A request compared with the ledger and its answer: what is wrong, by kind."""
 
     request: Crossed
     crossed: int
@@ -94,7 +94,7 @@ class Held:
 
     @classmethod
     def of(cls, request: Crossed, tap: Tapped, before: Sequence[str]) -> Held:
-        """The request behind those `before`."""
+        """Compare a request; `before` are texts of earlier ones."""
         unnamed = request.unnamed(tap.canaries, before)
         unsaid = request.unsaid(usual(tap.wire.tokenizer), before) - unnamed
         wrong = {
@@ -110,7 +110,7 @@ class Held:
 
 
 def held(tap: Tapped, count: int) -> Iterator[Held]:
-    """So many requests, each held against what is said of it."""
+    """Make so many requests, and compare each with what is said of it."""
     before: list[str] = []
     for request in tap.ask(count):
         yield Held.of(request, tap, before)
@@ -140,7 +140,7 @@ def rows_of(found: Sequence[Held]) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Ask, report, and print one JSON object a request that is not as it should be, and a row."""
+    """Ask, report, and print a JSON object per wrong request, then one per row."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=int, default=200)
     parser.add_argument("--answers", choices=("lines", "words"), default="lines")

@@ -1,4 +1,4 @@
-"""Acceptances from distributions of a model: of Algorithm 1, and under shared noise.
+"""Acceptances measured on a model's distributions: of Algorithm 1, and under shared noise.
 
 Two sides in one process write joint answers to questions of the two-sided benchmark, each with two
 of its notes as documents, and never end. From the pair of distributions of each position any number
@@ -35,7 +35,7 @@ Acceptance = list[tuple[bool, bool]]
 
 @dataclass(frozen=True)
 class Acceptances:
-    """Sequences of whose draft each token was, (device, cloud), in both ways of drafting."""
+    """Sequences of (device accepted, cloud accepted) per token, in both ways of drafting."""
 
     speculative: list[Acceptance]
     coupled: list[Acceptance]
@@ -74,7 +74,7 @@ def record(
 
 
 def algorithm_1(device: Side, cloud: Side, sampling: Sampling, position: int) -> tuple[bool, bool]:
-    """Whose draft Algorithm 1 takes."""
+    """Which drafts Algorithm 1 accepts."""
     own, remote = (
         Drafted(algorithm1_draft(role, side, sampling, position), side)
         for role, side in ((Role.DEVICE, device), (Role.CLOUD, cloud))

@@ -1,4 +1,4 @@
-"""One side in this process, without services or a link: what a model makes of given rows."""
+"""One side in this process, without services or a link: a model answers from given passages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Alone:
         return cls(model, tokenizer)
 
     def reply(self, question: str, passages: Sequence[Passage], limit: int = 96) -> str:
-        """The greedy answer with one passage a row, at most `limit` tokens."""
+        """The greedy answer with a row per passage, of at most `limit` tokens."""
         conversation = self.tokenizer.conversation([Message("user", question)])
         rows, _ = document_rows(
             self.tokenizer, passages, self.model.context, raw=False, quotes=False

@@ -1,4 +1,4 @@
-"""Words that nobody else writes, each with what it stands in."""
+"""Canaries: made-up words, each with the kind of text that it was put into."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _BEGIN, _MIDDLE, _END = "bdfgklmprtvz", "aeiou", ("dax", "lin", "mur", "nok", "q
 
 
 class Place(StrEnum):
-    """What of a person's a word stands in."""
+    """The kinds of text that a canary may be put into."""
 
     DOCUMENT = "document"
     NAME = "name"  # of a document, a chat, a project
@@ -23,12 +23,12 @@ class Place(StrEnum):
 
 
 HIDDEN = frozenset({Place.DOCUMENT, Place.NAME, Place.PRIVATE})
-"""What does not go up for being asked: of it the cloud has what an answer beside it shows."""
+"""Text that is not sent with a question: the cloud learns of it only what an answer shows."""
 
 
 @dataclass
 class Canaries:
-    """Makes words, no two alike, and finds them again in any case."""
+    """Makes unique words, and finds them in texts, ignoring case."""
 
     chance: random.Random
     places: dict[str, Place] = field(default_factory=dict)
@@ -43,10 +43,10 @@ class Canaries:
                 return word.capitalize()
 
     def found(self, *texts: str) -> set[str]:
-        """Those that stand in the texts."""
+        """The canaries in the texts."""
         whole = "\n".join(texts).lower()
         return {word for word in self.places if word in whole}
 
     def hidden(self, words: set[str]) -> set[str]:
-        """Of these words the ones that do not go up for being asked."""
+        """Those of the canaries that are in hidden text."""
         return {word for word in words if self.places[word] in HIDDEN}

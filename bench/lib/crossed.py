@@ -1,4 +1,4 @@
-"""What crosses the link for a request, beside what the ledger says of it and the answer shows."""
+"""What crosses the link for a request, compared with what the ledger and the answer show."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _OF_THE_LINK = (control.Hello, control.Ping, control.Pong, control.Probe, contro
 _WORD = re.compile(r"\w+")
 _NEWEST = 50
 REFUSED = ", refused"
-"""How the name of such a request ends."""
+"""The suffix to the name of a refused request."""
 
 
 def words(*texts: str) -> set[str]:
-    """The words of texts, in small letters."""
+    """The words of texts, in lower case."""
     return set(_WORD.findall("\n".join(texts).lower()))
 
 
 @dataclass(frozen=True)
 class Crossed:
-    """A request: what it was, what the cloud was asked with, words of answers, what is said of it.
+    """A request: texts the cloud was `asked` with, `runs` of answers sent to it, and the ledger.
 
-    `given` and `words` are what the ledger has of both, `frames` how many frames it counts; `text`
-    is all that was answered.
+    `given` and `words` are what the ledger lists of the two; it counts `frames` frames where `sent`
+    were sent. `text` is all that was answered.
     """
 
     what: str
@@ -54,21 +54,21 @@ class Crossed:
         return [*self.given, *self.words]
 
     def unnamed(self, canaries: Canaries, before: Sequence[str]) -> set[str]:
-        """Canaries that went up and stand in the ledger neither of this request nor `before`."""
+        """Canaries that were sent and are not in the ledger, of this request or `before`."""
         return canaries.found(*self.asked, *self.runs) - canaries.found(*self.ledger, *before)
 
     def overstated(self, canaries: Canaries) -> set[str]:
-        """Canaries that the cloud was asked with as the ledger has it, and was not."""
+        """Canaries that the ledger says the cloud was asked with, and that were not sent."""
         return canaries.found(*self.given) - canaries.found(*self.asked)
 
     def unsaid(self, usual: set[str], before: Sequence[str]) -> set[str]:
-        """Other words that went up and that the ledger does not have: `usual` are templates'."""
+        """Other words that were sent and are not in the ledger, except `usual` template words."""
         unsaid = words(*self.asked) - words(*self.ledger, *before) - usual
         runs = {run for run in self.runs if not any(run in said for said in self.ledger)}
         return unsaid | runs
 
     def unshown(self, canaries: Canaries) -> set[str]:
-        """What was not to go up, and no answer shows: of private turns, whatever the rung."""
+        """Hidden text that was sent and that no answer shows; of private turns on every rung."""
         found = canaries.found(*self.asked, *self.runs) - canaries.found(self.text)
         if self.rung != "when_needed":
             return {word for word in found if canaries.places[word] is Place.PRIVATE}
@@ -76,17 +76,17 @@ class Crossed:
 
     @property
     def forbidden(self) -> bool:
-        """Whether anything left for a request of which nothing may."""
+        """Whether anything was sent for a request that must send nothing."""
         return self.rung == "never" and bool(self.sent)
 
 
 class Refused(Exception):  # noqa: N818 - no error of the program
-    """A request that the device does not take."""
+    """The device refused a request."""
 
 
 @dataclass
 class Wire:
-    """A device whose every word to its peer is written down, request by request."""
+    """A device whose messages to its peer are recorded, request by request."""
 
     device: Service
     tap: Tap
@@ -96,14 +96,14 @@ class Wire:
     _read: int = 0
 
     def get(self, path: str) -> Any:
-        """What the device says."""
+        """The JSON reply of the device."""
         url = f"{self.device.url}{path}"
         return httpx.get(url, headers=self.device.headers, timeout=60).raise_for_status().json()
 
     def request(self, what: str, rung: str, send: Callable[[], str | None]) -> str:
-        """Make a request, and note what crossed for it; returns what was answered.
+        """Make a request, record what crossed for it, and return the answer.
 
-        For one that is refused nothing may leave.
+        If it is refused, nothing may be sent.
         """
         try:
             text = send() or ""
@@ -128,7 +128,7 @@ class Wire:
         return text
 
     def _sent(self) -> list[registry.Message]:
-        """What left for answers and was not read before."""
+        """The messages sent for answers since the last call."""
         self.tap.settle()
         end = len(self.tap.sent)
         new, self._read = self.tap.sent[self._read : end], end
@@ -136,14 +136,14 @@ class Wire:
         return [message for message in sent if not isinstance(message, _OF_THE_LINK)]
 
     def _entries(self) -> list[dict[str, Any]]:
-        """What the ledger has of answers that it did not have before."""
+        """The ledger's entries since the last call."""
         listed = [each["answer"] for each in self.get(f"/api/ledger?limit={_NEWEST}")["data"]]
         new = listed[: listed.index(self._newest) if self._newest in listed else None]
         self._newest = listed[0] if listed else ""
         return [self.get(f"/api/ledger/{answer}") for answer in new]
 
     def _asked(self, message: registry.Message) -> Iterable[str]:
-        """The texts in what asks the cloud."""
+        """The texts in a message that asks the cloud."""
         decode = self.tokenizer.decode
         if isinstance(message, control.Asking):
             yield decode(message.conversation)
@@ -154,7 +154,7 @@ class Wire:
             yield message.query
 
     def _run(self, message: registry.Message) -> str:
-        """What a message holds of an answer."""
+        """The text of an answer in a message."""
         tokens: Sequence[int] = ()
         match message:
             case Correction():
@@ -170,7 +170,7 @@ class Wire:
 
 @dataclass(frozen=True)
 class Notes:
-    """What the person's documents say: each by its file, with a canary in name and text."""
+    """The person's documents, with canaries in their names and texts."""
 
     canaries: Canaries
 
@@ -195,4 +195,4 @@ NOTED = tuple(
     for place in ("cabin", "boat house", "office", "allotment")
     for thing in ("wifi password", "alarm code", "safe combination")
 )
-"""What the notes are about: questions name it, and so does what a document is asked for."""
+"""The subjects of the notes, which questions name."""

@@ -61,7 +61,7 @@ def _client(device: Service) -> httpx.AsyncClient:
 
 
 async def _bare(device: Service, asked: bytes) -> tuple[int, float, Row]:
-    """What `_ask` does, without a library that would be slower than the service."""
+    """As `_ask`, without a client library, which would be slower than the service."""
     began = time.perf_counter()
     reader, writer = await asyncio.open_connection("127.0.0.1", device.port)
     writer.write(asked)
@@ -105,7 +105,7 @@ def crowd() -> Iterator[Row]:
 
 
 def _now_and_then(device: Service) -> list[float]:
-    """How long each of a caller's answers took, who asks one at a time."""
+    """Seconds of each answer to a caller who asks one at a time."""
     taken = []
     for _ in range(20):
         began = time.perf_counter()
@@ -119,7 +119,7 @@ def _now_and_then(device: Service) -> list[float]:
 
 
 def second_caller() -> Iterator[Row]:
-    """One who asks now and then beside one who keeps 200 going, who is told to come again."""
+    """A caller who asks now and then, beside one who keeps 200 requests going."""
 
     async def ask(device: Service) -> tuple[list[float], Counter[int]]:
         first, over = Counter[int](), asyncio.Event()
@@ -134,7 +134,7 @@ def second_caller() -> Iterator[Row]:
                         await asyncio.sleep(1.0)
 
             busy = [asyncio.create_task(again()) for _ in range(_FIRST)]
-            await asyncio.sleep(_STEADY_S)  # until it is at its height
+            await asyncio.sleep(_STEADY_S)  # until all are under way
             taken = await asyncio.to_thread(_now_and_then, device)
             over.set()
             await asyncio.gather(*busy)
@@ -163,7 +163,7 @@ def sockets() -> Iterator[Row]:
 
 
 def bodies() -> Iterator[Row]:
-    """The most that is taken, at once."""
+    """The largest bodies that are accepted, several at once."""
     text = json.dumps({"prompt": "The quick brown fox. " * 14_000})
     large = json.dumps({"model": SMALL_MODEL.name, "prompt": "a " * 2_000_000})
 

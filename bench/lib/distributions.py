@@ -43,7 +43,7 @@ class _Keeping(Decoder):
 
 
 def collect(queries: Sequence[Query], model_path: str | Path, tokens: int) -> list[Pair]:
-    """The pairs of one answer a query, at temperature 1, each at most `tokens` long."""
+    """The pairs of one answer per query, at temperature 1, of at most `tokens` tokens."""
     tokenizer, model = ModelChoice(model=str(model_path), threads=1).load()
     pairs: list[Pair] = []
     for seed, query in enumerate(queries):

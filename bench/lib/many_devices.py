@@ -72,7 +72,7 @@ async def _one_by_one(device: LightDevice) -> list[LightAnswer]:
 
 
 def idle_devices() -> Iterator[Row]:
-    """A thousand that are connected, another one's answers beside them, and 200 of all at once."""
+    """A thousand idle devices, answers of another one beside them, and 200 answers at once."""
     with tempfile.TemporaryDirectory() as folder, _peer(Path(folder)) as peer:
         asyncio.run(_gaps(peer))  # whatever is loaded at first
         yield _answering("alone", peer)
@@ -93,7 +93,7 @@ def idle_devices() -> Iterator[Row]:
 
 
 def _answering(name: str, peer: Service) -> Row:
-    """How an answer gets on, and `/health` meanwhile; in milliseconds, the 99th percentile last."""
+    """The pace of answers, and of `/health` meanwhile, in milliseconds."""
     with Watched(peer) as watched:
         gaps = asyncio.run(_gaps(peer))
     p50, p99 = (round(float(np.percentile(gaps, each)), 1) for each in (50, 99))
@@ -113,7 +113,7 @@ async def _gaps(peer: Service) -> list[float]:
 
 
 def _stay(port: int, count: int, connected: Event, over: Event) -> None:
-    """In a process of its own: so many devices that do nothing but live."""
+    """In a process of its own: keep `count` idle devices connected."""
 
     async def stay() -> None:
         async with AsyncExitStack() as stack:
@@ -127,7 +127,7 @@ def _stay(port: int, count: int, connected: Event, over: Event) -> None:
 
 
 async def _decided(peer: Service, answers: Sequence[LightAnswer]) -> float:
-    """When the peer has taken or refused all of them."""
+    """The time at which the peer has accepted or refused all of them."""
     decided = 0
     while decided < len(answers):
         taken = await asyncio.to_thread(peer.metric, "dragon_peer_sessions")
@@ -136,9 +136,9 @@ async def _decided(peer: Service, answers: Sequence[LightAnswer]) -> float:
 
 
 async def _at_once(peer: Service) -> Row:
-    """An answer of each of 200 devices, asked for in one moment.
+    """An answer for each of 200 devices, all requested at once.
 
-    `taken_in` is until each has a place or is refused; who has a place hears so with its passages.
+    `taken_in` is the time until each is accepted or refused; devices hear of it with the passages.
     """
     async with AsyncExitStack() as stack:
         devices = [

@@ -17,7 +17,7 @@ _BEGUN = {
 
 
 def call_tool(device: Service, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """What it returns, in a session of its own."""
+    """Call a tool in a session of its own, and return its structured result."""
     accepted = {"Accept": "application/json, text/event-stream", **device.headers}
     called = {"name": name, "arguments": arguments}
     with httpx.Client(base_url=device.url, headers=accepted, timeout=300) as client:

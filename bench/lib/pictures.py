@@ -1,4 +1,4 @@
-"""Pictures of tabs of a browser, put together and made small."""
+"""Screenshots, put side by side and reduced to few colours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where experiments are written down: sections of RESULTS.md, and plots beside it.
+"""Reports of experiments: sections of RESULTS.md, and plots beside it.
 
 An experiment run again replaces its own section and nothing else.
 """

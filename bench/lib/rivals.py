@@ -1,4 +1,4 @@
-"""Other people's libraries, each run in an environment apart, which `make rivals` creates.
+"""Other libraries, run in an environment of their own, which `make rivals` creates.
 
 A module of `bench.rivals` reads a `Task` as JSON and prints the replies as the last line, so both
 ends of this pipe are here, and import nothing but the standard library.

@@ -1,4 +1,4 @@
-"""Requests of all routes by which the device is asked, full of words that nobody else writes."""
+"""Requests to every route that asks the device, full of canaries."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def assistant(text: str) -> Turn:
 
 
 def _answered(reply: dict[str, Any]) -> str:
-    """The texts that a reply has where its route has answers."""
+    """The texts of the answers in a reply, whatever its route."""
     match reply:
         case {"choices": choices}:
             said = [each.get("text", each.get("message", {}).get("content")) for each in choices]
@@ -59,7 +59,7 @@ def _answered(reply: dict[str, Any]) -> str:
 
 @dataclass
 class Routes:
-    """Asks by one route after the other; `model` is the one that writes."""
+    """Requests to one route after another; `model` is the one that writes."""
 
     wire: Wire
     canaries: Canaries
@@ -67,7 +67,7 @@ class Routes:
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def ways(self) -> Iterator[tuple[Way, str]]:
-        """Every way to ask on each rung, without an end; of one that takes none, on the usual."""
+        """Endlessly, every way to ask on each rung; ways that take none are on the default."""
         on_each: list[Way] = [
             self.chat, self.history, self.private_turn, self.changed, self.given_up,
             self.instructions, self.unanswered, self.completion, self.scored, self.echoed,
@@ -98,13 +98,13 @@ class Routes:
         return f"What is the {thing} of the {place}?"
 
     def secret(self) -> str:
-        """A question that is nobody's business."""
+        """A question that must stay private."""
         return f"Who is the therapist of {self.canaries.new(Place.PRIVATE)}?"
 
     # How.
 
     def post(self, what: str, rung: str, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """A request over HTTP; the reply. For one that is refused nothing may leave."""
+        """Make a request and return the reply. If it is refused, nothing may be sent."""
         device = self.wire.device
         sent = {"model": self.model, **body}
         found: dict[str, Any] = {}
@@ -121,14 +121,14 @@ class Routes:
         return found
 
     def asked(self, what: str, rung: str, turns: Sequence[Turn], **more: Any) -> str:
-        """A chat; what is answered."""
+        """Send a chat, and return the answer."""
         own = {"cloud": rung, **more.pop("dragon", {})}
         body = {"messages": list(turns), "max_tokens": _TOKENS, "dragon": own, **more}
         reply = self.post(what, rung, "/v1/chat/completions", body)
         return _answered(reply) if reply else ""
 
     def chat(self, rung: str) -> None:
-        """One question, two answers, with what stands behind each token."""
+        """One question, two answers, with log-probabilities."""
         more = {"n": 2, "logprobs": True, "top_logprobs": 2}
         self.asked("chat", rung, [user(self.public())], **more)
 
@@ -149,14 +149,14 @@ class Routes:
         self.asked("chat, after", rung, [first, assistant(told), user(self.public())])
 
     def changed(self, rung: str) -> None:
-        """A private turn that a program sends back otherwise than it was written."""
+        """A private turn that a program sends back changed."""
         first = user(self.secret())
         said = self.asked("chat, private", NEVER, [first])
         for told in (f"**Answer.** {said}", said[: len(said) // 2] or "No.", "Yes."):
             self.asked("chat, changed", rung, [first, assistant(told), user(self.public())])
 
     def given_up(self, rung: str) -> None:
-        """A private question that is given up, and a public one behind it."""
+        """A private question whose answer is aborted, then a public one."""
         first = user(self.secret())
 
         def send() -> str:
@@ -192,7 +192,7 @@ class Routes:
         self.asked("two questions", rung, [first, user(self.public())], dragon={"top_k": 0})
 
     def completion(self, rung: str) -> None:
-        """A text to go on with."""
+        """A text to continue."""
         text = f"The capital of {self.canaries.new(Place.PROMPT)} is"
         body = {"prompt": text, "max_tokens": _TOKENS, "dragon": {"cloud": rung}}
         self.post("completion", rung, "/v1/completions", body)
@@ -205,7 +205,7 @@ class Routes:
         self.post("scored", rung, "/v1/completions", body)
 
     def echoed(self, rung: str) -> None:
-        """A text that is said again before it is gone on with."""
+        """A text that is echoed before it is continued."""
         text = f"The river of {self.canaries.new(Place.PROMPT)} is long and"
         body = {"prompt": text, "max_tokens": _TOKENS, "echo": True, "logprobs": 1}
         self.post("echoed", rung, "/v1/completions", body | {"dragon": {"cloud": rung}})
@@ -233,7 +233,7 @@ class Routes:
         self.post("response, leaning", rung, "/v1/responses", body | {"input": "And who said so?"})
 
     def response_list(self, rung: str) -> None:
-        """A list of items, of which one was not answered."""
+        """A list of items, one of them not answered."""
         place = Place.QUESTION if rung == ALWAYS else Place.PRIVATE
         items = [user(f"My debt is with {self.canaries.new(place)}."), user(self.public())]
         body = {"input": items, "max_output_tokens": _TOKENS, "dragon": {"cloud": rung}}
@@ -275,7 +275,7 @@ class Routes:
         self.asked("regex", rung, [user(self.public())], dragon=held)
 
     def biased(self, rung: str) -> None:
-        """Tokens that are to be likelier."""
+        """Tokens made likelier by a bias."""
         word = self.canaries.new(Place.FORMAT)
         biased = {str(token): 5 for token in self.wire.tokenizer.encode(f" {word}")}
         self.asked("biased", rung, [user(self.public())], logit_bias=biased)
@@ -285,7 +285,7 @@ class Routes:
         _, place = NOTED[next(self._numbers) % len(NOTED)]
         self.asked("summary", rung, [user(f"Summarise what I noted of the {place}.")])
 
-    # What programs ask by themselves, of a chat that stands in one message.
+    # Tasks that programs send by themselves, with a chat in one message.
 
     def _task(self, what: str, rung: str, task: str) -> None:
         first = self.own()
@@ -301,7 +301,7 @@ class Routes:
         self._task("title", rung, task)
 
     def follow_ups(self, rung: str) -> None:
-        """What may be asked next."""
+        """Questions to ask next."""
         task = "Suggest 3-5 relevant follow-up questions that the user might naturally ask next."
         self._task("follow-ups", rung, task)
 
@@ -311,7 +311,7 @@ class Routes:
         self._task("suggestions", rung, task)
 
     def raw_chat(self, rung: str) -> None:
-        """A chat that a program has put into the template itself."""
+        """A chat to which a program has applied the template itself."""
         first = self.own()
         said = self.asked("chat, own", rung, [user(first)])
         turns = [("user", first), ("assistant", said), ("user", self.public())]
@@ -319,7 +319,7 @@ class Routes:
         body = {"prompt": "".join([*told, "<|im_start|>assistant\n"]), "max_tokens": _TOKENS}
         self.post("chat as a text", rung, "/v1/completions", body | {"dragon": {"cloud": rung}})
 
-    # Other programs' ways.
+    # Other APIs.
 
     def messages(self, rung: str) -> None:
         """Anthropic's route."""
@@ -364,19 +364,19 @@ class Routes:
         self.asked("fetched", ALWAYS, [user(self.public())], dragon=fetching)
 
     def no_answers(self, rung: str) -> None:
-        """What is searched, counted, opened and taken along is nobody's business."""
+        """Searches, counts, views and exports, which must send nothing."""
         for what, send in Unasked(self.wire.device, self.model, self.secret()).each():
             self.wire.request(what, NEVER, send)
 
     def both(self, rung: str) -> None:
-        """A question of which documents answer a part."""
+        """A question that documents answer in part."""
         asked = "What is the capital of the country I fly to in June?"
         self.asked("both sides", rung, [user(asked)])
 
     # The page.
 
     def page(self, rung: str) -> None:
-        """A chat of the page: private, public, continued, written again, edited, named."""
+        """A chat on the page: private, public, continued, regenerated, edited, renamed."""
         device, request = self.wire.device, self.wire.request
         open_, private = _params(rung), _params(NEVER)
         with Page.opened(device) as page:

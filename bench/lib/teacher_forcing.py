@@ -1,4 +1,4 @@
-"""What each system makes of a window of text, teacher-forced.
+"""The likelihood of a window of text under each system, teacher-forced.
 
 Every figure is a likelihood of the text's own tokens under full distributions: nothing is cut to
 what the wire would keep.
@@ -58,9 +58,9 @@ class Systems:
         return Rows(log_p, case.cosines[:, 0])
 
     def predict(self, case: Case, slopes: Sequence[float]) -> Outcome:
-        """What each system makes of the window.
+        """The log likelihood of the window under each system.
 
-        Rows are weighed by each of the slopes, nats a unit of cosine; the first one is the usual.
+        Rows are weighted with each slope, in nats per unit of cosine; the first is the default.
         """
         rows = [self._prefix(passage) for passage in case.passages]
         together = {

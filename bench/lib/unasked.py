@@ -1,4 +1,4 @@
-"""Requests of the routes that have no answer written: nothing may leave for them."""
+"""Requests to the routes that write no answer: nothing may be sent for them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _STORE = "Chosen"
 
 @dataclass(frozen=True)
 class Unasked:
-    """Asks with a `secret`, over all that the device keeps; `model` is the one that writes."""
+    """Requests that name a `secret`, about all that the device stores; `model` is its writer."""
 
     device: Service
     model: str
     secret: str
 
     def each(self) -> Iterator[tuple[str, Callable[[], None]]]:
-        """What is asked, of each kind."""
+        """The name of each kind of request, and a function that makes it."""
         yield "searched", self._searched
         yield "vector store", self._store
         yield "counted", self._counted
@@ -55,7 +55,7 @@ class Unasked:
             client.post("/api/embeddings", json={"model": embedder, "prompt": self.secret})
 
     def _store(self) -> None:
-        """Puts files into a store at once, searches it, and gives it up."""
+        """Puts a batch of files into a vector store, searches it, and deletes it."""
         with self._client() as client:
             files = [each["id"] for each in client.get("/v1/files").json()["data"]]
             store = client.post("/v1/vector_stores", json={"name": _STORE}).json()["id"]
@@ -73,7 +73,7 @@ class Unasked:
             client.post("/v1/messages/count_tokens", json=chat)
 
     def _opened(self) -> None:
-        """Opens documents, as text and as a page looks."""
+        """Opens documents, as text and as rendered pages."""
         with self._client() as client:
             for file in client.get("/v1/files").json()["data"]:
                 place = {"start": 0, "end": 1000, "mark": 0, "until": 50}
@@ -83,7 +83,7 @@ class Unasked:
                     client.get(f"/api/documents/{file['id']}/page", params=page)
 
     def _kept(self) -> None:
-        """Reads and takes along chats and the ledger; looks for models."""
+        """Reads and exports chats and the ledger; lists models."""
         with self._client() as client:
             client.get("/api/conversations", params={"search": self.secret})
             for chat in client.get("/api/conversations").json()["data"][:2]:

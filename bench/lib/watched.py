@@ -1,4 +1,4 @@
-"""How a service fares while something is done to it: whether it answers, and what it takes."""
+"""How a service fares under load: whether it answers, and how much memory it takes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.services import Service
 
 
 class Watched:
-    """Asks a service's `/health` all the time while something is done to it."""
+    """Polls a service's `/health` during a `with` block."""
 
     def __init__(self, service: Service) -> None:
         self._service = service

@@ -1,8 +1,8 @@
-"""A fleet on paper: devices ask, replicas of the peer write, fail and come back; a heap of events.
+"""A simulated fleet on a heap of events: devices ask, replicas write, fail and come back.
 
 A replica works in turns, as its engine does: at most one opening (a search and a prefill), then a
-token of every answer. Who finds no place is told when to come back by the peer's own rule, and its
-device goes on alone meanwhile, as it does when its replica fails; then it asks another replica.
+token of every answer. An answer without a place is told when to come back by the peer's own rule;
+its device goes on alone meanwhile, as it does when its replica fails, then asks another replica.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _RECONNECT_S = 0.5
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds of a replica: an opening, a turn as such, and a token of each answer in it.
+    """Seconds of a replica: for an opening, for a turn, and for a token of each answer in it.
 
     `idle` is the share of a core that each connected device takes.
     """
@@ -37,10 +37,10 @@ class Costs:
 
 @dataclass(frozen=True)
 class Fleet:
-    """Devices that ask every `every_s` seconds in the mean, and replicas of so many places.
+    """Devices that ask every `every_s` seconds on average, and replicas of `places` places each.
 
     A device takes a token in `device_s`, alone or not; the cloud drafts meanwhile. Its first token
-    waits for the cloud for `deadline_s`. A replica fails after `failing_s` in the mean, and is back
+    waits for the cloud for `deadline_s`. A replica fails after `failing_s` on average, and is back
     after `restart_s`.
     """
 
@@ -59,7 +59,7 @@ class Fleet:
 class Answer:
     """An answer as far as it is written, `joint` tokens of it with the cloud.
 
-    It may be `placed` at a replica and yet be written alone since a time, until it is opened there.
+    It may be `placed` at a replica and still be written alone until it is opened there.
     """
 
     device: int
@@ -91,7 +91,7 @@ class Replica:
 
     @property
     def taken(self) -> int:
-        """Places that are taken."""
+        """The number of places that are taken."""
         return len(self.answers) + len(self.openings)
 
 
@@ -141,7 +141,7 @@ class Simulation:
         self._homes = [self._replicas[number % fleet.replicas] for number in range(fleet.devices)]
 
     def run(self, seconds: float) -> Outcome:
-        """Ask for so long, and go on until all is written."""
+        """Ask for that long, and continue until all answers are written."""
         for device in range(self._fleet.devices):
             self._after(self._soon(self._fleet.every_s), partial(self.ask, device, seconds))
         if self._fleet.failing_s < math.inf:
@@ -162,7 +162,7 @@ class Simulation:
         return self._chance.expovariate(1.0 / mean_s)
 
     def ask(self, device: int, until: float) -> None:
-        """A device's question now, and its next ones `until` then."""
+        """Ask for a device now, and schedule its next question, if that is before `until`."""
         if self.now > until:
             return
         self.outcome.counts["asked"] += 1
@@ -212,7 +212,7 @@ class Simulation:
             self._end(answer)
 
     def _with(self, answer: Answer) -> None:
-        """Its device is alone no more: what it has written by then."""
+        """End writing alone, and count what the device has written by now."""
         if (since := answer.alone_since) is None:
             return
         step_s, answer.alone_since = self._fleet.device_s, None

@@ -37,13 +37,13 @@ _PROMPT = "Once upon a time there was a lake that"
 
 
 class Profiler:
-    """Notes the time, function, module and calling module of each entry."""
+    """Records the time, function, module and calling module of each entry."""
 
     def __init__(self) -> None:
         self.entries: list[tuple[float, str, str, str | None]] = []
 
     def start(self) -> None:
-        """In all threads there are from now on."""
+        """Profile this thread and all new ones."""
         threading.setprofile(self._note)
         sys.setprofile(self._note)
 
@@ -82,7 +82,7 @@ class Trace:
         self._entries = json.loads(path.read_text())
 
     def between(self, span: tuple[float, float]) -> list[list[Any]]:
-        """Those in a span of time."""
+        """The entries within a span of time."""
         return [entry for entry in self._entries if span[0] <= entry[0] < span[1]]
 
     def busy(self, span: tuple[float, float], idle: tuple[float, float]) -> list[list[Any]]:
@@ -98,7 +98,7 @@ def crossings(entries: list[list[Any]]) -> tuple[int, int]:
 
 
 def ask(device: Service, tokens: int, *, stream: bool = False) -> tuple[float, float]:
-    """When an answer was asked for, and when it had come (its first text, where it streams)."""
+    """When an answer was requested, and when it (or, streamed, its first text) arrived."""
     body = {
         "model": SMALL_MODEL.name,
         "prompt": _PROMPT,
@@ -116,7 +116,7 @@ def ask(device: Service, tokens: int, *, stream: bool = False) -> tuple[float, f
 
 
 def trace(service: Service, path: Path) -> Trace:
-    """What a service has entered so far."""
+    """The entries of a service so far."""
     service.signal(signal.SIGUSR1)
     deadline = time.monotonic() + 60
     while not path.exists():

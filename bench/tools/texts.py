@@ -1,10 +1,9 @@
 """Do requests still give the texts that are on record? `python -m bench.texts [--record]`
 
-Sixty requests over the demo corpus and the notes of the two-sided benchmark, in every mode: chats,
-texts to continue, and some with bias, penalties or a nucleus. `texts.jsonl`
-holds each request with the hash of its text; a change that should not change answers leaves it
-alone. The services run in exact mode. Another processor may differ in a last bit: record and check
-on one machine.
+Requests over the demo corpus and the notes of the two-sided benchmark, in every mode: chats, texts
+to continue, and some with bias, penalties or a nucleus. `texts.jsonl` holds each request with the
+hash of its text; a change that should not change answers leaves it alone. The services run in exact
+mode. Another processor may differ in the last bit: record and check on one machine.
 """
 
 from __future__ import annotations
@@ -105,7 +104,7 @@ def run() -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Write the table, or compare with it; the exit status counts the differences."""
+    """Write the table, or compare with it; the exit status is 1 if texts differ."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--record", action="store_true", help="write the table anew")
     rows = run()

@@ -1,8 +1,8 @@
 """Report word 8-grams that training text shares with the benchmark and the demo corpus.
 
 A question whose wording the model has trained on measures memory, not retrieval. Run
-`python -m bench.training_overlap --text FILE...` over all a model was trained on: plain text, or
-.jsonl of which every string value is read, or either of them as .xz.
+`python -m bench.training_overlap --text FILE...` over all a model was trained on: plain text,
+.jsonl, of which every string value is read, or either of them as .xz.
 The last line of output is one JSON object; the exit code is 1 if anything is shared.
 """
 
@@ -109,7 +109,7 @@ def measured_grams(questions: Path, corpus: Path) -> dict[Gram, str]:
 
 
 def shared_grams(batches: Iterable[Iterator[Gram]], wanted: set[Gram]) -> set[Gram]:
-    """The wanted grams that stand in a text trained on."""
+    """The wanted grams that occur in the training text."""
     found: set[Gram] = set()
     for batch in batches:
         found |= wanted.intersection(batch)
@@ -117,7 +117,7 @@ def shared_grams(batches: Iterable[Iterator[Gram]], wanted: set[Gram]) -> set[Gr
 
 
 def main() -> int:
-    """Compare, print a line a file and the JSON object, and return the exit code."""
+    """Compare, print a line per file and the JSON object, and return the exit code."""
     parser = argparse.ArgumentParser(prog="bench.tools.training_overlap", description=__doc__)
     parser.add_argument("--text", nargs="+", type=Path, required=True, metavar="FILE")
     parser.add_argument("--questions", type=Path, default=QUESTIONS)
