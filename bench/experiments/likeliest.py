@@ -172,9 +172,7 @@ def main() -> None:
     slow = corrections(options.corrections)
     rows = run(options)
     report.section("likeliest", rows, notes=_NOTES)
-    report.section(
-        "likeliest", slow, title="likeliest-corrections", notes=corrections.__doc__ or ""
-    )
+    report.section("likeliest", slow, title="likeliest-corrections", notes=_CORRECTIONS)
     print(json.dumps({"rows": rows, "corrections": slow}))
 
 
