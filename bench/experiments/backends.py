@@ -36,6 +36,7 @@ from dragon.inference.decoder import Decoder
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Tokenizer
 from harness import gguf_file, services
+from harness.memory import resident
 from harness.models import SMALL_MODEL
 from harness.services import Service, Setup
 
@@ -95,9 +96,7 @@ def through_the_product(
 ) -> Seconds:
     """One streamed completion of the device."""
     body = {
-        "model": httpx.get(f"{device.url}/v1/models", headers=device.headers).json()["data"][0][
-            "id"
-        ],
+        "model": device.model,
         "prompt": prompt,
         "max_tokens": tokens,
         "logit_bias": {str(end): -100 for end in ends},
@@ -237,7 +236,7 @@ def measure(name: str, model: Path, bare: Callable[[], Seconds], options: Any) -
         rest = options.tokens - 1
         rates = {kind: rest / median(s for _, s in each) for kind, each in found.items()}
         firsts = {kind: 1000 * median(f for f, _ in each) for kind, each in found.items()}
-        held = _rss_mb(device)
+        held = int(resident(device.process.pid))
     backend = ModelChoice(model=str(model), threads=1).load()[1]
     own = inside(backend, options.rounds)
     backend.close()
@@ -253,12 +252,6 @@ def measure(name: str, model: Path, bare: Callable[[], Seconds], options: Any) -
         **{f"{kind}_ms": round(1000 * median(each), 1) for kind, each in own.items()},
         "bare_four_ms": round(1000 * bare_four(model, options.rounds), 1) if llama else None,
     }
-
-
-def _rss_mb(service: Service) -> int:
-    lines = Path(f"/proc/{service.process.pid}/status").read_text(encoding="utf-8").splitlines()
-    (kilobytes,) = (line.split()[1] for line in lines if line.startswith("VmRSS"))
-    return int(kilobytes) // 1024
 
 
 def _made(folder: Path) -> list[Path]:
