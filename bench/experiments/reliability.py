@@ -41,13 +41,13 @@ from bench.lib.crowds import NOTE, Row, bodies, body, both, crowd, second_caller
 from bench.lib.many_devices import greedy_key, idle_devices
 from bench.lib.watched import Watched
 from dragon.inference.tokenizer import Tokenizer
-from dragon.link import batching, registry
+from dragon.link import registry
 from dragon.protocol.messages import Draft
 from dragon.sampling.mixture import Side
 from dragon.sampling.quantized import SCALE, WireDistribution
 from dragon.sampling.role import Role
 from harness import services, two_sided
-from harness.faults.disturbances import Behaviour
+from harness.faults.disturbances import Behaviour, full_bundle
 from harness.faults.fuzz import feed
 from harness.faults.hostile_peer import HostilePeer, hostile_peer
 from harness.memory import resident
@@ -110,11 +110,8 @@ def flooding_peer() -> Iterator[Row]:
 
 def flooding_device() -> Iterator[Row]:
     """The peer's `/health` while a device sends all it can."""
-    draft = registry.encode(
-        Draft(99, 0, 0, 0, 0, 5, 1000, Side(WireDistribution.of([5], [SCALE]), 0)), 1
-    )
-    assert isinstance(draft, bytes)
-    (bundle,) = batching.messages([draft] * (batching.MAX_BYTES // (len(draft) + 4) - 1))
+    draft = Draft(99, 0, 0, 0, 0, 5, 1000, Side(WireDistribution.of([5], [SCALE]), 0))
+    bundle = full_bundle(registry.encode(draft, 1))
     with both() as (_, peer), greeted(peer.port) as link:
         link.send(opening(1))
         with Watched(peer) as watched, suppress(ConnectionClosed):

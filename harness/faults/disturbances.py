@@ -86,10 +86,10 @@ def huge(ready: control.Ready) -> control.Ready:
     )
 
 
-def _bundle(asked: Asked) -> registry.Frame:
-    draft = asked.frame(asked.draft(incarnation=99))
-    assert isinstance(draft, bytes)
-    (bundle,) = batching.messages([draft] * (batching.MAX_BYTES // (len(draft) + 4) - 1))
+def full_bundle(frame: registry.Frame) -> registry.Frame:
+    """A message with as many copies of a small binary frame as fit."""
+    assert isinstance(frame, bytes)
+    (bundle,) = batching.messages([frame] * (batching.MAX_BYTES // (len(frame) + 4) - 1))
     return bundle
 
 
@@ -113,7 +113,7 @@ _MADE: Mapping[Behaviour, Callable[[Asked], registry.Frame]] = {
     Behaviour.FOREIGN: lambda asked: asked.frame(asked.draft(token=(1 << 31) - 1)),
     Behaviour.GARBAGE: lambda _: os.urandom(1000),
     Behaviour.STRANGER: lambda asked: registry.encode(asked.draft(), asked.stream + 1000),
-    Behaviour.FLOOD: _bundle,
+    Behaviour.FLOOD: lambda asked: full_bundle(asked.frame(asked.draft(incarnation=99))),
     Behaviour.PINGS: lambda _: registry.encode(control.Ping(number=1)),
     Behaviour.PROBES: lambda _: registry.encode(control.Probe(payload="." * control.MAX_PROBE)),
 }

@@ -22,6 +22,7 @@ from dragon.sampling.mixture import Side
 from dragon.sampling.quantized import SCALE, WireDistribution
 from dragon.sampling.role import Role
 from harness import raw_link
+from harness.faults.disturbances import full_bundle
 from harness.faults.fuzz import Fuzzer
 
 _OFTEN = 50  # frames, and connections
@@ -81,13 +82,6 @@ def _correction(position: int = 0, checksum: int = 0, stream: int = 1) -> regist
     return registry.encode(Correction(0, position, checksum, 1000, (5,)), stream)
 
 
-def _bundle() -> registry.Frame:
-    draft = _draft(incarnation=99)
-    assert isinstance(draft, bytes)
-    (bundle,) = batching.messages([draft] * (batching.MAX_BYTES // (len(draft) + 4) - 1))
-    return bundle
-
-
 _SAME: Mapping[Behaviour, Callable[[], registry.Frame]] = {
     Behaviour.GARBAGE: lambda: os.urandom(1000),
     Behaviour.OVERSIZE: lambda: "x" * (control.MAX_CONTROL_BYTES + 1),
@@ -107,7 +101,7 @@ _SAME: Mapping[Behaviour, Callable[[], registry.Frame]] = {
     Behaviour.TARGETS: lambda: registry.encode(Target(0, 0, 5, True, True, Role.DEVICE), 1),
     Behaviour.CANDIDATES: lambda: registry.encode(Candidate(0, (5, 6, 7), -1.0, 0), 1),
     Behaviour.STRANGER: lambda: _correction(stream=1000),
-    Behaviour.FLOOD: _bundle,
+    Behaviour.FLOOD: lambda: full_bundle(_draft(incarnation=99)),
     Behaviour.PINGS: lambda: registry.encode(control.Ping(number=1)),
     Behaviour.UNREAD: lambda: registry.encode(control.Probe(reply=control.MAX_PROBE)),
 }
