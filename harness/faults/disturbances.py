@@ -93,7 +93,7 @@ def full_bundle(frame: registry.Frame) -> registry.Frame:
     return bundle
 
 
-_MADE: Mapping[Behaviour, Callable[[Asked], registry.Frame]] = {
+DISTURBANCES: Mapping[Behaviour, Callable[[Asked], registry.Frame]] = {
     Behaviour.OLD: lambda asked: asked.frame(asked.draft(incarnation=99)),
     Behaviour.GAP: lambda asked: asked.frame(
         asked.draft(position=len(asked.session.committed) + 9)
@@ -117,8 +117,4 @@ _MADE: Mapping[Behaviour, Callable[[Asked], registry.Frame]] = {
     Behaviour.PINGS: lambda _: registry.encode(control.Ping(number=1)),
     Behaviour.PROBES: lambda _: registry.encode(control.Probe(payload="." * control.MAX_PROBE)),
 }
-
-
-def disturbance(behaviour: Behaviour) -> Callable[[Asked], registry.Frame] | None:
-    """The function that makes the frames of a behaviour that sends them repeatedly."""
-    return _MADE.get(behaviour)
+"""What makes the frame of a behaviour that sends one again and again."""

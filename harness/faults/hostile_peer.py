@@ -28,7 +28,7 @@ from dragon.sampling.mixture import LOG_H_LIMIT, Side
 from dragon.sampling.quantized import SCALE, WireDistribution
 from dragon.sampling.role import Role
 from harness.background_loop import background_loop
-from harness.faults.disturbances import FLOODS, Asked, Behaviour, disturbance, huge
+from harness.faults.disturbances import DISTURBANCES, FLOODS, Asked, Behaviour, huge
 
 _FLAT = 4096  # tokens of a flat distribution
 _HORIZON = 1024
@@ -239,7 +239,7 @@ class _Connection:
             ready = registry.encode(asked.ready, stream)
             await self.socket.send(_changed(ready, self.peer.claims))
             await self._draft(stream, asked.session)
-            while (disturbing := disturbance(behaviour)) is not None:
+            while (disturbing := DISTURBANCES.get(behaviour)) is not None:
                 await asyncio.sleep(0 if behaviour in FLOODS else _PULSE_S)
                 await self.socket.send(disturbing(asked))
 
