@@ -107,7 +107,7 @@ def corrections(count: int) -> list[Row]:
         gguf_file.write(SMALL_MODEL, path)
         with serving(path, Path(folder) / "log") as server:
             model = ModelServer(server.url, tokenizer)
-            token = _token_ms(model, text)
+            token = token_ms(model, text)
             rows = [
                 {"server": name, "token_ms": round(token, 2)} | _correct(model, text, count, pause)
                 for name, pause in (("idle", 0.5), ("writing", 0.005))
@@ -116,7 +116,7 @@ def corrections(count: int) -> list[Row]:
     return rows
 
 
-def _token_ms(model: ModelServer, text: Sequence[int]) -> float:
+def token_ms(model: ModelServer, text: Sequence[int]) -> float:
     """Milliseconds from one token of a stream to the next."""
     forward(model, 0, text)
     begun = time.perf_counter()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,6 +19,7 @@ import httpx
 import numpy as np
 import torch
 
+from bench.experiments.likeliest import token_ms
 from bench.lib import report
 from bench.simulation.replay import simulated_ms, written_ms
 from dragon.inference.backends.model_server.model import ModelServer
@@ -35,19 +35,6 @@ _NOTES = """`token_ms` is what the servers take for a token, streamed; `of_simul
 an answer to that of the event simulation with its verdicts, its round trip and `token_ms`."""
 
 Row = dict[str, Any]
-
-
-def token_ms(url: str) -> float:
-    """Milliseconds from one token of a stream to the next, once the server is there."""
-    tokenizer = Tokenizer.load(SMALL_MODEL)
-    model = ModelServer(url, tokenizer)
-    text = tokenizer.encode("The lighthouse of Askham was built in 1848. " * 10)
-    model.forward([0], [0], torch.tensor([text]), 1)
-    began, stream = time.perf_counter(), model._rows[0].stream
-    assert stream is not None
-    while not stream.ended:
-        time.sleep(0.001)
-    return 1000 * (time.perf_counter() - began) / (len(stream.positions) - 1)
 
 
 def answer(client: httpx.Client, question: str, seed: int, options: argparse.Namespace) -> Row:
@@ -74,7 +61,9 @@ def measure(options: argparse.Namespace) -> list[Row]:
         logs = folder / "own.log", folder / "remote.log"
         servers = (process(SMALL_MODEL, log, options.pause_ms) for log in logs)
         urls = [stack.enter_context(server).url for server in servers]
-        token = float(np.mean([token_ms(url) for url in urls]))
+        tokenizer = Tokenizer.load(SMALL_MODEL)
+        text = tokenizer.encode("The lighthouse of Askham was built in 1848. " * 10)
+        token = float(np.mean([token_ms(ModelServer(url, tokenizer), text) for url in urls]))
         env = {"DRAGON_TOKENIZER": str(SMALL_MODEL), "DRAGON_FIRST_TOKEN_DEADLINE": "60"}
         own, remote = (Setup(folder / url[-5:], env | {"DRAGON_MODEL": url}) for url in urls)
         peer = stack.enter_context(services.peer(remote, services.demo_corpus(folder)))
