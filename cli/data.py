@@ -159,7 +159,8 @@ def _originals(connection: sqlite3.Connection, data_dir: Path) -> Finding:
         if not path.is_file():
             lost.append(name)
             continue
-        digest = _sha256(path)
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
         if not any(
             document == made(name, collection, digest, owner)
             for collection in collections
@@ -172,11 +173,6 @@ def _originals(connection: sqlite3.Connection, data_dir: Path) -> Finding:
     if altered:
         says.append(f"altered, delete and upload them again: {', '.join(altered)}")
     return Finding("originals", "; ".join(says), well=not (lost or altered))
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _vectors(connection: sqlite3.Connection, data_dir: Path, embedder: Path | None) -> Finding:
