@@ -242,19 +242,14 @@ def line(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {"kind": f"{two['kind']}, line", "passages": PAPERS, **grown}
 
 
-def parser() -> argparse.ArgumentParser:
-    """The options."""
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("data", type=Path)
-    options.add_argument("--passages", type=int, nargs="+", default=[100_000, 1_000_000])
-    options.add_argument("--embedded", type=int, default=24_000)
-    options.add_argument("--work", type=Path, help="default: a folder that is removed afterwards")
-    return options
-
-
 def main() -> None:
     """Build, search, report, and print one JSON object last."""
-    options = parser().parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--passages", type=int, nargs="+", default=[100_000, 1_000_000])
+    parser.add_argument("--embedded", type=int, default=24_000)
+    parser.add_argument("--work", type=Path, help="default: a folder that is removed afterwards")
+    options = parser.parse_args()
     os.nice(10)
     with ExitStack() as stack:
         work = options.work or Path(stack.enter_context(tempfile.TemporaryDirectory()))

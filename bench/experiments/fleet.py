@@ -180,22 +180,17 @@ async def measured(fleet: Fleet, options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def parser() -> argparse.ArgumentParser:
-    """The options."""
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--seconds", type=float, default=120.0)
-    options.add_argument("--devices", type=int, default=5)
-    options.add_argument("--peers", type=int, default=2)
-    options.add_argument("--every", type=float, default=10.0, help="seconds between two ends")
-    options.add_argument("--drain", action="store_true", help="peers are told to end, not killed")
-    options.add_argument("--floor-ms", type=float, default=0.0, help="a device's step, at least")
-    options.add_argument("--ray", action="store_true", help="the peers are replicas on Ray Serve")
-    return options
-
-
 def main() -> None:
     """Ask, report, and print one JSON object last."""
-    options = parser().parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument("--devices", type=int, default=5)
+    parser.add_argument("--peers", type=int, default=2)
+    parser.add_argument("--every", type=float, default=10.0, help="seconds between two ends")
+    parser.add_argument("--drain", action="store_true", help="peers are told to end, not killed")
+    parser.add_argument("--floor-ms", type=float, default=0.0, help="a device's step, at least")
+    parser.add_argument("--ray", action="store_true", help="the peers are replicas on Ray Serve")
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         data = Path(folder)
         exact, floor = {"DRAGON_EXACT": "true"}, Floor(options.floor_ms)

@@ -221,19 +221,14 @@ def disturb(paths: list[Path], chance: random.Random, version: int) -> None:
         paths.append(path)
 
 
-def parser() -> argparse.ArgumentParser:
-    """The options."""
+def main() -> None:
+    """Measure, report, and print one JSON object per row."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--notes", type=int, default=5000)
     parser.add_argument("--changes", type=int, default=20)
     parser.add_argument("--kills", type=int, default=0)
     parser.add_argument("--wholly", action="store_true", help="wait for the vectors, too")
-    return parser
-
-
-def main() -> None:
-    """Measure, report, and print one JSON object a row."""
-    options = parser().parse_args()
+    options = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as directory:
         for row in first_index(Path(directory), options):

@@ -99,21 +99,16 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
     return rows
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options that `run` reads."""
-    parser.add_argument("--floors-ms", default="0,50")
-    parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--documents", type=int, default=2)
-    parser.add_argument("--threads", type=int, default=1)
-    workload.add_model(parser)
-
-
 def main() -> None:
     """Measure, write the results, and print one JSON object last."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    add_options(parser)
+    parser.add_argument("--floors-ms", default="0,50")
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--documents", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=1)
+    workload.add_model(parser)
     options = parser.parse_args()
     rows = run(options)
     report.section("preemption", rows, model=options.model)
