@@ -120,18 +120,13 @@ def _accepted(choice: Any) -> float | None:
     return accepted
 
 
-def client_of(device: Service) -> httpx.Client:
-    """A client of a device."""
-    return httpx.Client(base_url=device.url, headers=device.headers, timeout=120)
-
-
 @contextmanager
 def running(setup: Setup, corpus: Path, notes: Sequence[str]) -> Iterator[httpx.Client]:
     """Both services with a corpus and these notes, and a client of the device."""
     with services.peer(setup, corpus) as peer, services.device(setup, peer.port) as device:
         upload(device, notes)
         services.wait_joint(device)
-        with client_of(device) as client:
+        with httpx.Client(base_url=device.url, headers=device.headers, timeout=120) as client:
             yield client
 
 
@@ -140,7 +135,7 @@ def running_alone(setup: Setup, documents: Sequence[str]) -> Iterator[httpx.Clie
     """A device with these documents and no peer, and a client of it."""
     with services.device(setup, services.free_port()) as device:
         upload(device, documents)
-        with client_of(device) as client:
+        with httpx.Client(base_url=device.url, headers=device.headers, timeout=120) as client:
             yield client
 
 
