@@ -123,12 +123,12 @@ class Source:
         marked = rng.random() >= _UNMARKED
         return self._joined(number, parts, place, self.most, marked=marked)
 
-    def whole(self, number: int, most: int = 512) -> Example:
+    def whole(self, number: int) -> Example:
         """A question with its whole text."""
         place = self.questions[number][0]
         marked = self.questions[number][1].endswith("?")
         parts = [(place, list(self.passages[place].pieces))]
-        return self._joined(number, parts, place, most, marked=marked)
+        return self._joined(number, parts, place, 512, marked=marked)
 
     def _joined(
         self,

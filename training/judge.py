@@ -322,11 +322,10 @@ def find_near(source: Source, encoder: nn.Module, count: int = 12) -> list[list[
 
 
 def read_messages(
-    folder: Path, tokenizer: Tokenizer, questions: Sequence[str], special: tuple[int, int]
+    tokenizer: Tokenizer, questions: Sequence[str], special: tuple[int, int]
 ) -> list[tuple[EncodedPair, bool]]:
     """Messages, and whether they need no document."""
-
-    lookups = (folder / "lookups.jsonl").read_text("utf-8").splitlines()
+    lookups = (FOLDER / "lookups.jsonl").read_text("utf-8").splitlines()
     told = [(each.message, True) for each in exchanges.read()]
     told += 4 * [(json.loads(line)["q"], False) for line in lookups]
     told += [(question, False) for question in questions]
@@ -392,7 +391,7 @@ def main() -> None:
         near.write_text(json.dumps(find_near(source, small.encoder)))
     source.near = json.loads(near.read_text())
     questions = [text for _, text, _ in source.questions]
-    messages = read_messages(FOLDER, tokenizer, questions[::4], special)
+    messages = read_messages(tokenizer, questions[::4], special)
     needless = sum(none for _, none in messages)
     print(f"{len(labelled)} and {len(others)} texts, {len(source.questions)} questions, "
           f"{needless} needless, {time.monotonic() - began:.0f} s", flush=True)  # fmt: skip

@@ -46,14 +46,14 @@ def same(piece: str, answer: str) -> bool:
     return answer in piece or (len(piece) > 12 and piece in answer)
 
 
-def read_texts(folder: Path = FOLDER / "questions") -> list[Text]:
+def read_texts() -> list[Text]:
     """The texts to train on, file by file.
 
     Raises:
         ValueError: an answer is not in its text.
     """
     return [
-        text for path in sorted(folder.glob("*.jsonl")) if path.name != KEPT_APART
+        text for path in sorted((FOLDER / "questions").glob("*.jsonl")) if path.name != KEPT_APART
         for text in read_file(path)
     ]  # fmt: skip
 

@@ -148,13 +148,11 @@ def loss_of(model: Any, samples: Sequence[Sample]) -> Tensor:
     return functional.cross_entropy(logits.float(), targets[:, 1:][learnt])
 
 
-def tune(
-    model: Any, samples: Sequence[Sample], rate: float, minutes: float, epochs: int, seed: int = 1
-) -> None:
+def tune(model: Any, samples: Sequence[Sample], rate: float, minutes: float, epochs: int) -> None:
     """Train on all samples `epochs` times, or for as long as the minutes allow."""
     learnt = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(learnt, lr=rate, weight_decay=0.01, betas=(0.9, 0.98))
-    rng = random.Random(seed)
+    rng = random.Random(1)
     planned = [part for _ in range(epochs) for part in batches(samples, rng)]
     model.train()
     began, total = time.monotonic(), 0.0
@@ -186,20 +184,17 @@ def measured(model: Any, samples: Sequence[Sample]) -> float:
 
 @torch.inference_mode()
 def written(
-    model: Any, tokenizer: Any, prompts: Sequence[list[int]], most: int, end: int,
-    sampled: float | None = None,
-) -> list[str]:  # fmt: skip
-    """What the model writes after prompts of about the same length, greedily or sampled."""
+    model: Any, tokenizer: Any, prompts: Sequence[list[int]], most: int, end: int
+) -> list[str]:
+    """Greedy continuations of prompts of about the same length."""
     longest = max(len(prompt) for prompt in prompts)
     tokens, mask = torch.zeros(2, len(prompts), longest, dtype=torch.int64, device=DEVICE)
     for row, prompt in enumerate(prompts):
         tokens[row, longest - len(prompt) :] = torch.tensor(prompt)
         mask[row, longest - len(prompt) :] = 1
-    choice = {"do_sample": False} if sampled is None else {
-        "do_sample": True, "temperature": sampled, "top_p": 0.95, "top_k": 0}  # fmt: skip
     with torch.autocast(DEVICE, torch.bfloat16):
         made = model.generate(input_ids=tokens, attention_mask=mask, max_new_tokens=most,
-                              eos_token_id=end, pad_token_id=end, **choice)  # fmt: skip
+                              eos_token_id=end, pad_token_id=end, do_sample=False)  # fmt: skip
     return [tokenizer.decode(row[longest:], skip_special_tokens=True).strip() for row in made]
 
 

@@ -33,11 +33,11 @@ def rewritten(row: dict[str, Any]) -> list[tuple[Messages, str]]:
     return made
 
 
-def tasks(folder: Path, data: Path | None) -> tuple[list[Any], list[Any]]:
+def tasks(data: Path | None) -> tuple[list[Any], list[Any]]:
     """Tasks to train on, and held-out ones: messages with the wanted reply."""
-    kept = {text.name for text in read_texts(folder / "questions") if held_out(text.text)}
+    kept = {text.name for text in read_texts() if held_out(text.text)}
     learnt, apart = list[Any](), list[Any]()
-    for line in (folder / "chats.jsonl").read_text("utf-8").splitlines():
+    for line in (FOLDER / "chats.jsonl").read_text("utf-8").splitlines():
         row = json.loads(line)
         (apart if row["id"] in kept else learnt).extend(rewritten(row))
     for number, each in enumerate(exchanges.read()):
@@ -77,7 +77,7 @@ def main() -> None:
     parser.add_argument("--few", type=int, default=0)
     options = parser.parse_args()
     model, tokenizer = load(options.model)
-    learnt, apart = tasks(FOLDER, options.data)
+    learnt, apart = tasks(options.data)
     if options.few:
         learnt, apart = random.Random(2).sample(learnt, options.few), apart[: options.few]
     samples = [sampled(tokenizer, *each) for each in learnt]
