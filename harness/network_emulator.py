@@ -10,13 +10,14 @@ import contextlib
 import json
 import math
 import random
-import threading
 import time
 from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
+
+from harness.background_loop import background_loop
 
 T = TypeVar("T")
 _READ_BYTES = 64 * 1024
@@ -94,27 +95,25 @@ class Lane:
 
 
 class Relay:
-    """Relays one port to another on loopback, on its own thread and event loop.
+    """Relays one port to another on loopback, on the event loop of another thread.
 
     `network` may be replaced at any time. `pause` loses nothing but delivers nothing either (a
     black hole that may heal); `cut` aborts every connection at once; `limit` cuts after that many
     more bytes have come up from the client. `down_bytes` counts what has gone down to clients.
     """
 
-    def __init__(self, target_port: int, network: Network, seed: int = 0) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, target_port: int, network: Network) -> None:
+        self._loop = loop
         self._target = target_port
         self.network = network
-        self._chance = random.Random(seed)
+        self._chance = random.Random(0)
         self._open = asyncio.Event()
         self._open.set()
         self._budget: int | None = None
         self.down_bytes = 0
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-        self._server = self._run(self._listen())
+        self._server = self._run(asyncio.start_server(self._accept, "127.0.0.1", 0))
         self.port: int = self._server.sockets[0].getsockname()[1]
 
     def pause(self) -> None:
@@ -134,14 +133,8 @@ class Relay:
         self._budget = up_bytes
 
     def close(self) -> None:
-        """Stop listening, and end the thread."""
+        """Stop listening, and abort every connection."""
         self._run(self._end())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(5)
-        self._loop.close()
-
-    async def _listen(self) -> asyncio.Server:
-        return await asyncio.start_server(self._accept, "127.0.0.1", 0)
 
     async def _end(self) -> None:
         self._server.close()
@@ -210,10 +203,11 @@ class Relay:
 
 
 @contextlib.contextmanager
-def relay(target_port: int, network: Network | None = None, seed: int = 0) -> Iterator[Relay]:
+def relay(target_port: int, network: Network | None = None) -> Iterator[Relay]:
     """A relay within this context."""
-    running = Relay(target_port, network or Network(), seed)
-    try:
-        yield running
-    finally:
-        running.close()
+    with background_loop() as loop:
+        running = Relay(loop, target_port, network or Network())
+        try:
+            yield running
+        finally:
+            running.close()
