@@ -23,6 +23,7 @@ from safetensors.numpy import load_file
 
 from dragon.inference.backends.llama_cpp.gguf import ANSWERS
 
+_RANK = 4  # of a random adapter
 KINDS = {"f16": GGMLQuantizationType.F16, "q8_0": GGMLQuantizationType.Q8_0}
 
 
@@ -41,23 +42,23 @@ def write(model: Path, out: Path, kind: str = "f16") -> None:
     writer.close()
 
 
-def write_adapter(model: Path, out: Path, *, rank: int = 4, seed: int = 0) -> None:
+def write_adapter(model: Path, out: Path) -> None:
     """Write a random LoRA adapter for the queries and values of the Qwen2 model in `model`."""
     config = json.loads((model / "config.json").read_text(encoding="utf-8"))
     writer = GGUFWriter(out, "qwen2")
     writer.add_type("adapter")
     writer.add_string("adapter.type", "lora")
-    writer.add_float32("adapter.lora.alpha", float(rank))
-    chance = np.random.default_rng(seed)
+    writer.add_float32("adapter.lora.alpha", float(_RANK))
+    chance = np.random.default_rng(0)
     names = get_tensor_name_map(MODEL_ARCH.QWEN2, config["num_hidden_layers"])
     for name, values in load_file(model / "model.safetensors").items():
         if name.endswith(("q_proj.weight", "v_proj.weight")):
             outputs, inputs = values.shape
             tensor = names.get_name(name, (".weight", ".bias"))
-            first = chance.normal(0.0, inputs**-0.5, (rank, inputs))
+            first = chance.normal(0.0, inputs**-0.5, (_RANK, inputs))
             writer.add_tensor(f"{tensor}.lora_a", first.astype(np.float32))
             writer.add_tensor(
-                f"{tensor}.lora_b", chance.normal(0.0, 1.0, (outputs, rank)).astype(np.float32)
+                f"{tensor}.lora_b", chance.normal(0.0, 1.0, (outputs, _RANK)).astype(np.float32)
             )
     writer.write_header_to_file()
     writer.write_kv_data_to_file()

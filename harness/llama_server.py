@@ -14,11 +14,9 @@ from harness.services import Service
 
 
 @contextlib.contextmanager
-def serving(
-    path: Path, log: Path, *, key: str = "", slots: int = 4, port: int | None = None
-) -> Iterator[Service]:
+def serving(path: Path, log: Path, *, key: str = "", slots: int = 4) -> Iterator[Service]:
     """A running server of a `.gguf` file, with one thread."""
-    port = port or services.free_port()
+    port = services.free_port()
     arguments = [str(path), "--port", str(port), "--slots", str(slots), "--key", key]
     process = warm.start("harness.llama_server", arguments, os.environ, log)
     service = Service(process, port, log)
