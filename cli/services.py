@@ -256,7 +256,7 @@ def _build(source: Path, out: Path | None, processes: int, sharding: Sharding | 
 @corpus_program.command()
 def info(path: _Place = None) -> None:
     """Print the contents of the served corpus, as JSON."""
-    versions = _versions(path)
+    versions = Versions(path or _corpus())
     served = versions.current
     described = asdict(versions.manifest(served))
     described["bytes"] = sum(file["bytes"] for file in described.pop("files").values())
@@ -268,7 +268,7 @@ def verify(path: _Place = None) -> None:
     """Read every file of every version, and report whether each version is as it was built."""
     from peer.corpus.store import Corpus
 
-    versions, damaged = _versions(path), False
+    versions, damaged = Versions(path or _corpus()), False
     served = versions.current
     for name in versions.names:
         mark = " (served)" if name == served else ""
@@ -289,13 +289,9 @@ def switch(version: str, path: _Place = None) -> None:
     """Serve another version, after verifying it; a running peer follows."""
     from peer.corpus.store import Corpus
 
-    versions = _versions(path)
+    versions = Versions(path or _corpus())
     Corpus.open(versions.root, version=version).close()
     versions.serve(version)
-
-
-def _versions(path: Path | None) -> Versions:
-    return Versions(path or _corpus())
 
 
 def _corpus() -> Path:
