@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import RLock
 
-Sync = Callable[[int], None]
-
 
 @dataclass
 class Durable:
@@ -45,7 +43,7 @@ class Durable:
 
     def watch(self) -> None:
         """Follow this process's `os.fsync` from now on."""
-        sync: Sync = os.fsync
+        sync = os.fsync
 
         def followed(descriptor: int) -> None:
             sync(descriptor)
@@ -67,20 +65,16 @@ class Durable:
     def cut(self, out: Path, chance: random.Random | None = None) -> None:
         """Write to `out` what survives: what is durable, and by chance some of the rest."""
         with self.lock:
-            self._cut(out, chance)
-
-    def _cut(self, out: Path, chance: random.Random | None) -> None:
-        now = {
-            path.stat().st_ino: path for path in (self.root, *self.root.rglob("*")) if path.exists()
-        }
-        self._restore(
-            self.root.stat().st_ino, out, now, lambda: bool(chance and chance.random() < 0.5)
-        )
-        assert self._committed is not None
-        for path in self._committed.iterdir():
-            if not path.name.endswith("-shm"):
-                shutil.copyfile(path, out / path.name)
-        shutil.rmtree(self._committed)
+            paths = (path for path in (self.root, *self.root.rglob("*")) if path.exists())
+            now = {path.stat().st_ino: path for path in paths}
+            self._restore(
+                self.root.stat().st_ino, out, now, lambda: bool(chance and chance.random() < 0.5)
+            )
+            assert self._committed is not None
+            for path in self._committed.iterdir():
+                if not path.name.endswith("-shm"):
+                    shutil.copyfile(path, out / path.name)
+            shutil.rmtree(self._committed)
 
     def _restore(
         self, inode: int, out: Path, now: dict[int, Path], kept: Callable[[], bool]
