@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 
-def resident(pid: int | None) -> float:
-    """The resident set of a process, in MB. Linux only."""
+def resident(pid: int | None, *, peak: bool = False) -> float:
+    """The resident set of a process, in MB, now or at its peak. Linux only."""
     status = Path(f"/proc/{pid}/status").read_text()
-    return int(status.split("VmRSS:")[1].split()[0]) / 1024
+    return int(status.split("VmHWM:" if peak else "VmRSS:")[1].split()[0]) / 1024

@@ -72,12 +72,6 @@ def processor_s(service: Service) -> float:
     return (int(fields[11]) + int(fields[12])) / 100
 
 
-def peak_mb(service: Service) -> float:
-    """The most memory that a service has ever held."""
-    status = Path(f"/proc/{service.process.pid}/status").read_text()
-    return int(status.split("VmHWM:")[1].split()[0]) / 1024
-
-
 def sentence_transformers_s(text: str) -> float:
     """Seconds of processor that sentence-transformers takes for a text in pieces of 256 tokens."""
     from sentence_transformers import SentenceTransformer
@@ -129,5 +123,5 @@ def taking_in(prose: Path, length: int, large: int) -> Iterator[dict[str, Any]]:
                 "note_s": note,
                 "words_s": words,
                 "mb_per_s": round(len(long.encode()) / 1e6 / words, 2),
-                "grew_mb": round(peak_mb(device) - held),
+                "grew_mb": round(resident(device.process.pid, peak=True) - held),
             }
