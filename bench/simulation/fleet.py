@@ -209,7 +209,7 @@ class Simulation:
     def _end_alone(self, answer: Answer, since: float) -> None:
         if answer.alone_since == since:
             self._with(answer)
-            self._end(answer)
+            self.outcome.ended.append(answer)
 
     def _with(self, answer: Answer) -> None:
         """End writing alone, and count what the device has written by now."""
@@ -221,9 +221,6 @@ class Simulation:
             answer.first = answer.first or since + step_s
             answer.last = since + count * step_s
             answer.written = answer.alone_from + count
-
-    def _end(self, answer: Answer) -> None:
-        self.outcome.ended.append(answer)
 
     def _work(self, replica: Replica) -> None:
         """Begin a turn, unless one is under way or there is nothing to do."""
@@ -261,7 +258,7 @@ class Simulation:
             if answer.written == answer.tokens:
                 replica.answers.remove(answer)
                 replica.lasting.add(self.now - answer.placed_at)
-                self._end(answer)
+                self.outcome.ended.append(answer)
         if opened is not None:
             replica.openings.remove(opened)
             self._take_in(replica, opened)
@@ -275,7 +272,7 @@ class Simulation:
             answer.joined = True
             replica.answers.append(answer)
         elif alone:  # just now; else it had ended before it was its turn
-            self._end(answer)
+            self.outcome.ended.append(answer)
 
     def _fail(self, replica: Replica, until: float) -> None:
         """It is gone with all it has; its answers go on alone and look for another one."""
