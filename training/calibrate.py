@@ -27,7 +27,7 @@ from dragon.retrieval.relevance import Hit
 from training.texts import FOLDER, KEPT_APART, Text, held_out, read_file, read_texts, same
 
 TOGETHER = 10
-"""How many texts are searched at once: a line of another one is the usual wrong answer."""
+"""Texts that are searched at once: the usual wrong answer is a line of another text."""
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,7 @@ class Predictor:
 
     @property
     def tokens(self) -> int:
-        """How many tokens are scored."""
+        """The number of scored tokens."""
         return sum(self._scored)
 
 

@@ -56,7 +56,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a turn."""
+    """A turn, whether its reply was right, and whether it helped."""
 
     turn: Turn
     right: bool

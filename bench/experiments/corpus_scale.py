@@ -48,7 +48,7 @@ from peer.corpus.versions import MANIFEST, Manifest
 PAPERS = 21_015_300
 """Passages of DRAGON, arXiv 2504.11197."""
 WANTED, COUNTED = 32, 5
-"""What the peer asks of its index, and of how many the recall is counted."""
+"""How many hits the peer wants of its index, and over how many the recall is counted."""
 _AROUND = 0.6
 """The share of the difference: the cosine with the one is then 0.78 in the median."""
 _DOCUMENT = 20_000  # characters of a book, at least
@@ -78,7 +78,7 @@ class StandIn:
         return unit
 
     def embed_passages(self, passages: Sequence[Passage]) -> Vectors:
-        """Of each passage by itself."""
+        """Vectors of each passage by itself."""
         return self.embed([embedded_text(*passage) for passage in passages])
 
 
@@ -108,7 +108,7 @@ def write_source(path: Path, data: Path, passages: int) -> None:
 
 
 def embedded(work: Path, data: Path, count: int) -> Path:
-    """Vectors of so many passages, drawn from the whole of the data."""
+    """Embed `count` passages drawn from all of the data; the file of their vectors."""
     path = work / "centres.npy"
     if not path.exists():
         texts = [

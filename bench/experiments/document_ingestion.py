@@ -26,7 +26,7 @@ _NOTE = "Ulmira feeds the Pendrak geese."
 
 
 class Uploaded:
-    """A text that a device takes in; each wait returns seconds since before the upload."""
+    """A text that a device ingests; each wait returns seconds since before the upload."""
 
     def __init__(self, client: httpx.Client, name: str, text: str) -> None:
         self._client = client

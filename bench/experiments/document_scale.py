@@ -70,7 +70,7 @@ def sentence(chance: random.Random) -> str:
 
 
 def document(number: int, sentences: int = SENTENCES) -> bytes:
-    """A document of so many sentences, a line each."""
+    """A document with a sentence per line."""
     chance = random.Random(number)
     return "\n".join(sentence(chance) for _ in range(sentences)).encode()
 
@@ -130,7 +130,7 @@ def written() -> int:
 async def growth(
     store: DocumentStore, directory: Path, numbers: Iterator[int], documents: int
 ) -> dict[str, Any]:
-    """What adding so many documents, one after another, does to the files."""
+    """The effect on the files of adding documents, one after another."""
     shares, rewritten, new = [], [], []
     began = written()
     before = blocks(directory)
@@ -153,7 +153,7 @@ async def growth(
 
 
 async def scale(chunks: int, searches: int, documents: int, directory: Path) -> dict[str, Any]:
-    """A row: fill a store with so many chunks, search it, add more documents, delete one."""
+    """A row: fill a store with chunks, search it, add more documents, delete one."""
     numbers = itertools.count()
     async with opened(directory) as store:
         began = time.perf_counter()

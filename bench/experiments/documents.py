@@ -80,7 +80,7 @@ class Watch:
 
 
 class Idle:
-    """In place of a watch while nothing is taken in."""
+    """Stands in for a watch while nothing is ingested."""
 
     work = "idle"
 
@@ -138,7 +138,7 @@ def pages(count: int) -> Iterator[str]:
 
 
 def responsiveness(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Rows: idle, while a large PDF is taken in, and the parts of that by what was done with it."""
+    """Rows: idle, while a large PDF is ingested, and the latter by what was being done with it."""
     with tempfile.TemporaryDirectory() as directory:
         setup = services.Setup(Path(directory), endless=True)
         with (

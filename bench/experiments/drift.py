@@ -34,7 +34,7 @@ from harness.two_sided import QUESTIONS, Question, read, upload_notes
 
 @dataclass(frozen=True)
 class Case:
-    """What is turned on."""
+    """The features that are turned on."""
 
     dtype: str
     catch_up: bool
@@ -55,7 +55,7 @@ Answers = list[tuple[Question, int, dict[str, Any]]]
 async def ask_all(
     device: Service, questions: list[Question], seeds: range, tokens: int, case: Case
 ) -> Answers:
-    """Every question under every seed, one at a time where there is to be no batching."""
+    """Ask every question with every seed, one at a time unless batching is on."""
     gate = asyncio.Semaphore(_AT_ONCE if case.batching else 1)
     limits = httpx.Limits(max_connections=None)
 

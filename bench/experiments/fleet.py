@@ -80,7 +80,7 @@ class Processes:
 
 @dataclass
 class Fleet:
-    """What the devices have asked, and what came of it."""
+    """The devices, their peers, and the answers."""
 
     devices: Sequence[Service]
     peers: Peers
@@ -124,7 +124,7 @@ class Fleet:
         return wrong
 
     async def lost(self) -> int:
-        """How many documents are gone."""
+        """The number of documents that are gone."""
         lost = 0
         for device in self.devices:
             async with _client(device) as client:
@@ -137,7 +137,7 @@ def _client(device: Service) -> httpx.AsyncClient:
 
 
 async def _asked(client: httpx.AsyncClient, number: int, tokens: int) -> Answer:
-    """A text continued; its number says which, and by which seed."""
+    """Continue a text; the number sets which one, and the seed."""
     body = {
         "model": SMALL_MODEL.name,
         "prompt": _BEGINNINGS[number % len(_BEGINNINGS)],

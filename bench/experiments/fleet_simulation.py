@@ -47,7 +47,7 @@ Row = dict[str, Any]
 
 
 async def measured(peer: Service, idle: float) -> Costs:
-    """What this peer costs, from what answers take alone and beside others."""
+    """The costs of this peer, from the times of answers alone and beside others."""
     gaps = []
     async with light_device(peer.port) as device:
         await device.written(_TOKENS)  # whatever is loaded at first

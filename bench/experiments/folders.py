@@ -1,9 +1,9 @@
 """A watched folder of many notes: `python -m bench.folders [options]`
 
-A device without a peer is given a folder of so many small notes. Counted are the files a second
+A device without a peer is given a folder of small notes. Measured are the files a second
 until all can be found by their words, then how long a changed note takes to be found, while the
 rest is embedded and while nothing is done, and what renaming the directory of all of them costs.
-With `--kills` the device is killed so many times during the first index of another folder, whose
+With `--kills` the device is killed that often during the first index of another folder, whose
 files change all the while; then every file must have one document, and every document a file.
 """
 
@@ -67,7 +67,7 @@ class Follower:
         self._id = self._client.post("/api/folders", json=body).raise_for_status().json()["id"]
 
     def counts(self) -> dict[str, int]:
-        """How many files are in each state; none before the first look."""
+        """The number of files in each state; none before the first look."""
         folder = self._client.get(f"/api/folders/{self._id}").raise_for_status().json()
         found: dict[str, int] = folder["files"]
         return found
@@ -94,14 +94,14 @@ class Follower:
         return any(word in hit["text"] for hit in hits)
 
     def until(self, condition: Callable[[], bool], pause_s: float = _PAUSE_S) -> float:
-        """Seconds until it holds."""
+        """Wait until a condition holds; return the seconds."""
         began = time.perf_counter()
         while not condition():
             time.sleep(pause_s)
         return time.perf_counter() - began
 
     def read(self, count: int) -> bool:
-        """Whether all of so many files can be found."""
+        """Whether all `count` files can be found."""
         counts = self.counts()
         return counts["words"] + counts["indexed"] == count
 
@@ -120,7 +120,7 @@ def following(data: Path, folder: Path) -> Iterator[Follower]:
 
 
 def changes(follower: Follower, paths: Sequence[Path], count: int, version: int) -> dict[str, Any]:
-    """How long changes take to be found, one after another."""
+    """A row: the time until changes are found, one after another."""
     numbers = random.Random(version).sample(range(len(paths)), count)
     took = sorted(follower.changed(paths[number], number, version) for number in numbers)
     return {"p50_s": round(took[len(took) // 2], 2), "max_s": round(took[-1], 2)}
@@ -151,7 +151,7 @@ def first_index(data: Path, options: argparse.Namespace) -> Iterator[dict[str, A
 
 
 def renamed(follower: Follower, data: Path) -> dict[str, Any]:
-    """What it costs to rename the directory of all notes."""
+    """A row: the cost of renaming the directory of all notes."""
     follower.until(lambda: follower.counts()["indexed"] == sum(follower.counts().values()))
     before, index = follower.documents(), vectors(data)
     took = processor_s(follower.service)
@@ -173,7 +173,7 @@ def vectors(data: Path) -> set[tuple[str, int]]:
 
 
 def killed(data: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """What is lost or doubled by kills, while files come, change, move and go."""
+    """A row: what kills lose or double, while files come, change, move and go."""
     folder = data / "other"
     paths = write(folder, options.notes // 10)
     chance = random.Random(7)

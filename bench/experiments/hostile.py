@@ -50,7 +50,7 @@ SYSTEMS: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
 }
 """Sampling parameters and `dragon` object of each row."""
 _CLAIMED = {"oneway, always", "oneway, when needed"}
-"""Of these nothing of `b` and `c` may leave, so they get all the chats, and others a tenth."""
+"""These must send nothing of `b` and `c`, so they get all the chats, and others a tenth."""
 _NOTES = """Chats in which the peer learnt the code of a passage, of those in which there was one of
 the kind; `answered` is how often the device's first answer has the code that was asked for."""
 
@@ -153,7 +153,7 @@ def attack(folder: Path) -> Iterator[Attack]:
 
 
 def measure(attacked: Attack, system: str, count: int) -> dict[str, Any]:
-    """A row: chats in which there was a passage of a kind, and in which one was learnt."""
+    """A row: in how many chats a kind of passage was learnt, of those that had one."""
     there, learnt, answered = Counter[str](), Counter[str](), 0
     for number in range(count):
         kinds, known, right = attacked.chat(number, system)

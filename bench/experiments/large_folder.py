@@ -1,6 +1,6 @@
 """A very large folder: `python -m bench.large_folder [--folder /usr] [--seconds 30]`
 
-A device is told to watch the folder, and told to stop after so many seconds. `/health` is asked
+A device is told to watch the folder, and to stop after so many seconds. `/health` is requested
 every 10 ms all the while, and before: `p99_ms` and `max_ms` are of those replies. `removed_s` is
 how long it takes to be told that the folder is watched no more.
 """
@@ -31,7 +31,7 @@ _NOTES = "`before` is the same device without the folder, for as long."
 
 @dataclass
 class Health:
-    """How long replies to `/health` take, one after the other, until it is `over`."""
+    """Times of replies to `/health`, one after the other, until it is `over`."""
 
     device: Service
     took_ms: list[float] = field(default_factory=list)

@@ -4,7 +4,7 @@ A device alone with the built-in model. One person asks the same of their docume
 while another's key, which may ask and nothing else, sends the costliest requests of a kind that are
 known, one after the other, no two alike. `ratio` is the median of how long the answer takes beside
 them through the median alone, both measured in turn; `at_once` is how many are sent side by side,
-`sent` and `refused` how many came back meanwhile, as the other pleased and not.
+`sent` and `refused` how many of them were answered and refused meanwhile.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _schema(schema: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def _objects(number: int) -> dict[str, Any]:
-    """As large an `anyOf` as is taken."""
+    """The largest `anyOf` that is accepted."""
     each = [{"type": "object", "properties": {f"k{number}x{n}": {"const": n}}} for n in range(400)]
     return {"anyOf": each}
 

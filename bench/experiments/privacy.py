@@ -1,6 +1,6 @@
 """Does a budget hold what it promises? `python -m bench.privacy [--epsilons 1,4] [--runs 2000]`
 
-Each run goes on with an answer to a private question of `bench.two_sided` that was begun in the
+Each run continues an answer to a private question of `bench.two_sided` that was begun in the
 words of the note, up to the string that is asked for: either with that note as its passage or
 without any, by a coin, as a device with `dragon.epsilon` does (a slow loop over the decoders of
 both sides, of which the cloud's has found nothing). From its beginning the embedded model would say
@@ -115,7 +115,7 @@ class Writer:
 
 
 def _place(question: Question) -> int:
-    """Where the string that is asked for begins in the note; 0 or less without one."""
+    """The place in the note of the string that is asked for; 0 or less without one."""
     return max((question.note or "").find(gold) for gold in question.gold)
 
 

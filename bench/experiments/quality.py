@@ -123,7 +123,7 @@ def squad_measures(client: httpx.Client, half: squad.OpenHalf) -> Iterator[Measu
 
 
 def loop_measure(client: httpx.Client, options: argparse.Namespace, alone: Alone) -> Measure:
-    """Prompts and noise, half of each as far as there are so many prompts."""
+    """Prompts and noise, half of each if there are enough prompts."""
     prompts = workload.read_prompts(options.data / "prompts.jsonl", (options.loops + 1) // 2)
     looped = []
     for prompt in [*prompts, *noise(options.loops - len(prompts))]:

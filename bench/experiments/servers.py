@@ -38,7 +38,7 @@ Row = dict[str, Any]
 
 
 def answer(client: httpx.Client, question: str, seed: int, options: argparse.Namespace) -> Row:
-    """One answer of so many tokens, as the product gave it."""
+    """The device's reply to a question, with its number of tokens."""
     body = {
         "model": "dragon-7m",
         "messages": [{"role": "user", "content": question}],

@@ -41,7 +41,7 @@ _PAUSE_S = 0.2
 
 
 class Soak:
-    """What callers do, and what came of it."""
+    """The actions of the callers, and their outcomes."""
 
     def __init__(self, device: Service, seed: int) -> None:
         self._chance = random.Random(seed)
@@ -51,7 +51,7 @@ class Soak:
         self.failed: Counter[str] = Counter()
 
     async def go_on(self, until: float) -> None:
-        """One caller."""
+        """Act as one caller until then."""
         doings: list[Callable[[], Awaitable[int]]] = [
             self._answer, self._answer, self._answer, self._stream, self._leave, self._complete,
             self._add, self._remove, self._read, self._embed, self._refused,

@@ -54,7 +54,7 @@ quote: "6 weeks" is not "six weeks"."""
 
 
 class System(StrEnum):
-    """What answers; the notes of the table say with which documents."""
+    """The systems that are compared; the notes of the table say which documents each has."""
 
     ALONE = "alone"
     CENTRAL_DEVICE = "central-device"
@@ -108,7 +108,7 @@ def ask(client: httpx.Client, question: str, tokens: int = _TOKENS, **dragon: An
 
 
 def _accepted(choice: Any) -> float | None:
-    """How often the draft of the side with the higher log h was the target."""
+    """The acceptance rate of the side with the higher log h."""
     if "accept_device" not in choice["stats"]:
         return None
     private, public = (
@@ -260,7 +260,7 @@ def answers_of(
 
 
 def plain(llm: Service, question: str) -> str:
-    """What the model says without documents, in llama.cpp's server."""
+    """The model's answer without documents, in llama.cpp's server."""
     body = {
         "messages": [{"role": "user", "content": question}],
         "temperature": 0,

@@ -200,7 +200,7 @@ class Simulation:
             self._alone(answer)
 
     def _alone(self, answer: Answer) -> None:
-        """Its device goes on by itself."""
+        """Let its device write alone from now on."""
         if answer.alone_since is None and answer.written < answer.tokens:
             answer.alone_since, answer.alone_from = self.now, answer.written
             left_s = (answer.tokens - answer.written) * self._fleet.device_s
@@ -275,7 +275,7 @@ class Simulation:
             self.outcome.ended.append(answer)
 
     def _fail(self, replica: Replica, until: float) -> None:
-        """It is gone with all it has; its answers go on alone and look for another one."""
+        """End a replica: its answers go on alone and look for another one."""
         if self.now > until:
             return
         self.outcome.counts["failed"] += 1

@@ -38,7 +38,7 @@ Decode = Callable[[Role, Work], Sequence[Side]]
 
 @dataclass(frozen=True)
 class World:
-    """Where an answer is written; times in seconds, pairs for device and cloud.
+    """The conditions of an answer; times in seconds, pairs for device and cloud.
 
     `windows` are how many drafts ahead a side goes, None what the services take. `ahead_s` is what
     each further token of a catch-up adds to a step. A stale step ends at the next of its `layers`,
@@ -165,7 +165,7 @@ class Clock:
         self._order = itertools.count()
 
     def play(self) -> Run:
-        """What happened, and when the device had all of it."""
+        """Run until the device has the whole answer; what happened, and when."""
         for role in Role:
             self._advance(role)
         while not self._sessions[Role.DEVICE].finished:

@@ -86,13 +86,13 @@ class Trace:
         return [entry for entry in self._entries if span[0] <= entry[0] < span[1]]
 
     def busy(self, span: tuple[float, float], idle: tuple[float, float]) -> list[list[Any]]:
-        """Those of functions that are not entered in the `idle` span."""
+        """The entries of functions that are not entered in the `idle` span."""
         resting = {(name, module) for _, name, module, _ in self.between(idle)}
         return [e for e in self.between(span) if (e[1], e[2]) not in resting]
 
 
 def crossings(entries: list[list[Any]]) -> tuple[int, int]:
-    """How many entries come from another module, and from how many pairs of modules."""
+    """The number of entries from another module, and of the pairs of modules."""
     pairs = Counter((e[3], e[2]) for e in entries if e[3] not in (None, e[2]))
     return pairs.total(), len(pairs)
 

@@ -158,7 +158,7 @@ def seen(page: Page) -> Image.Image:
 
 
 def beginning(tour: Tour) -> None:
-    """Nothing is there yet; then documents, of which one cannot be read."""
+    """An empty device, then documents, one of which cannot be read."""
     if not tour.narrow:
         tour.page.get_by_text("Your chats appear here.").wait_for()
     tour.take("welcome")
@@ -206,7 +206,7 @@ def folders(tour: Tour) -> None:
 
 
 def answers(tour: Tour) -> None:
-    """Of one's own documents, of the cloud, of both, of a table; none at all; the same again."""
+    """Answers from documents, the cloud, both, a table; no answer; the same again."""
     page = tour.page
     tour.ask("What is the wifi password of the cabin?")
     tour.ask("What is the capital of Kenya?")

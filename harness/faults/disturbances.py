@@ -17,7 +17,7 @@ from dragon.sampling.role import Role
 
 
 class Behaviour(StrEnum):
-    """What a peer does when asked. All send `ready` first, unless stated otherwise."""
+    """What a peer does when asked. It sends `ready` first, unless stated otherwise."""
 
     # Takes part, in its own way.
     FLAT = "flat"  # a flat distribution, with the highest relevance possible
@@ -117,4 +117,4 @@ DISTURBANCES: Mapping[Behaviour, Callable[[Asked], registry.Frame]] = {
     Behaviour.PINGS: lambda _: registry.encode(control.Ping(number=1)),
     Behaviour.PROBES: lambda _: registry.encode(control.Probe(payload="." * control.MAX_PROBE)),
 }
-"""What makes the frame of a behaviour that sends one again and again."""
+"""Functions that make the frames of the behaviours that send them repeatedly."""

@@ -1,4 +1,4 @@
-"""What a power cut leaves of a directory: only what was synchronised, or any part of the rest.
+"""The state of a directory after a power cut: only what was synchronised, or any part of the rest.
 
 The strictest reading of POSIX: a file's bytes are durable once it is synchronised, its name once
 its directory is. Later writes may survive or not, independently. SQLite's files are taken as of its

@@ -83,7 +83,7 @@ class Served:
 
 
 def _shared(one: list[int], two: list[int]) -> int:
-    """How many tokens both begin with."""
+    """The length of the common prefix."""
     return next(
         (n for n, (a, b) in enumerate(zip(one, two, strict=False)) if a != b),
         min(len(one), len(two)),
