@@ -131,9 +131,7 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 def main() -> None:
     """Measure, write the results, and print one JSON object last."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--tokens", type=int, default=500)
     rows = run(parser.parse_args())

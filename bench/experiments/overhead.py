@@ -123,9 +123,7 @@ def run(options: argparse.Namespace) -> list[Row]:
 
 def main() -> None:
     """Measure, write the results, and print one JSON object last."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tokens", type=int, default=48, help="of an answer, at most")
     workload.add_model(parser)
     workload.add_options(parser, prompts=8)
