@@ -36,7 +36,6 @@ from harness import services
 from harness.pdf import pdf
 from harness.services import Service
 
-_HEALTH_PAUSE_S = 0.02
 # The activity under way, by the stage reported last.
 _WORK = {
     Phase.STORED: "read",
@@ -88,7 +87,8 @@ class Idle:
 class Probe:
     """Asks a service for its health again and again, in a thread of its own."""
 
-    def __init__(self, url: str, watch: Watch | Idle) -> None:
+    def __init__(self, url: str, watch: Watch | Idle, pause_s: float = 0.02) -> None:
+        self._pause_s = pause_s
         self._url = url
         self._watch = watch
         self._ended = threading.Event()
@@ -104,8 +104,8 @@ class Probe:
         self._thread.join()
 
     def _run(self) -> None:
-        with httpx.Client(base_url=self._url, timeout=60) as client:
-            while not self._ended.wait(_HEALTH_PAUSE_S):
+        with httpx.Client(base_url=self._url, timeout=120) as client:
+            while not self._ended.wait(self._pause_s):
                 began = time.perf_counter()
                 client.get("/health").raise_for_status()
                 took = 1000 * (time.perf_counter() - began)

@@ -10,17 +10,15 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 
+from bench.experiments.documents import Idle, Probe, Taken
 from bench.lib import report
 from harness import services
 from harness.services import Service, Setup
@@ -29,50 +27,21 @@ _PAUSE_S = 0.01
 _NOTES = "`before` is the same device without the folder, for as long."
 
 
-@dataclass
-class Health:
-    """Times of replies to `/health`, one after the other, until it is `over`."""
-
-    device: Service
-    took_ms: list[float] = field(default_factory=list)
-    over: threading.Event = field(default_factory=threading.Event)
-
-    def ask(self) -> None:
-        """Poll until it is over."""
-        with httpx.Client(base_url=self.device.url, timeout=120) as client:
-            while not self.over.wait(_PAUSE_S):
-                began = time.perf_counter()
-                client.get("/health").raise_for_status()
-                self.took_ms.append(1000 * (time.perf_counter() - began))
-
-    def said(self) -> dict[str, float]:
-        """The number of replies, and percentiles of their times."""
-        p50, p99 = np.percentile(self.took_ms, (50, 99))
-        worst = max(self.took_ms)
-        rounded = {"p50_ms": round(p50, 1), "p99_ms": round(p99, 1), "max_ms": round(worst, 1)}
-        return {"asked": len(self.took_ms), **rounded}
-
-
-@contextmanager
-def asked(device: Service) -> Iterator[Health]:
-    """Poll `/health` during a `with` block."""
-    health = Health(device)
-    thread = threading.Thread(target=health.ask)
-    thread.start()
-    try:
-        yield health
-    finally:
-        health.over.set()
-        thread.join()
+def said(health: Sequence[Taken]) -> dict[str, float]:
+    """The number of replies to `/health`, and percentiles of their times."""
+    took_ms = [each.milliseconds for each in health]
+    p50, p99 = np.percentile(took_ms, (50, 99))
+    rounded = {"p50_ms": round(p50, 1), "p99_ms": round(p99, 1), "max_ms": round(max(took_ms), 1)}
+    return {"asked": len(took_ms), **rounded}
 
 
 def watched(device: Service, folder: str, seconds: float) -> Iterator[dict[str, Any]]:
     """A row before the folder is watched, and one of its watch and end."""
-    with asked(device) as health:
+    with Probe(device.url, Idle(), _PAUSE_S) as health:
         time.sleep(seconds)
-    yield {"what": "before", **health.said()}
+    yield {"what": "before", **said(health)}
     with httpx.Client(base_url=device.url, headers=device.headers, timeout=300) as client:
-        with asked(device) as health:
+        with Probe(device.url, Idle(), _PAUSE_S) as health:
             added = client.post("/api/folders", json={"path": folder}).raise_for_status().json()
             time.sleep(seconds)
             there = client.get(f"/api/folders/{added['id']}").raise_for_status().json()
@@ -81,7 +50,7 @@ def watched(device: Service, folder: str, seconds: float) -> Iterator[dict[str, 
             removed_s = round(time.perf_counter() - began, 2)
         left = client.get("/v1/files").raise_for_status().json()["data"]
     found = {"state": there["state"], "files": sum(there["files"].values()), "left": len(left)}
-    yield {"what": f"watching {folder}", **health.said(), "removed_s": removed_s, **found}
+    yield {"what": f"watching {folder}", **said(health), "removed_s": removed_s, **found}
 
 
 def main() -> None:
