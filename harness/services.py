@@ -237,6 +237,14 @@ def ended(service: Service) -> Iterator[None]:
                 service.kill()
 
 
+@contextlib.contextmanager
+def pair(setup: Setup) -> Iterator[tuple[Service, Service]]:
+    """A running device and its peer with the demo corpus, connected."""
+    with peer(setup, demo_corpus(setup.data)) as cloud, device(setup, cloud.port) as own:
+        wait_joint(own)
+        yield own, cloud
+
+
 def wait_joint(service: Service, rtt_ms: float = 0.0, timeout_s: float = 30.0) -> None:
     """Wait until the device is connected, over a link of about this round trip or more."""
     deadline = time.monotonic() + timeout_s

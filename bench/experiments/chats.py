@@ -118,10 +118,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as data:
         built_in = {"DRAGON_MODEL": str(EMBEDDED_WRITER)}
         setup = Setup(Path(data), built_in | services.AS_INSTALLED)
-        corpus = services.demo_corpus(setup.data)
-        with services.peer(setup, corpus) as peer, services.device(setup, peer.port) as device:
+        with services.pair(setup) as (device, _):
             two_sided.upload_files(device, files)
-            services.wait_joint(device)
             with httpx.Client(base_url=device.url, headers=device.headers, timeout=120) as client:
                 outcomes = [each for chat in read(folder) for each in asked(client, chat)]
     found = rows(outcomes)

@@ -142,11 +142,9 @@ def responsiveness(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as directory:
         setup = services.Setup(Path(directory), endless=True)
         with (
-            services.peer(setup, services.demo_corpus(setup.data)) as peer,
-            services.device(setup, peer.port) as device,
+            services.pair(setup) as (device, _),
             httpx.Client(base_url=device.url, headers=device.headers, timeout=120) as client,
         ):
-            services.wait_joint(device)
             seeds = itertools.count()
             idle = Idle()
             for _ in range(2):

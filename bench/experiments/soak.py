@@ -181,9 +181,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         setup = Setup(Path(folder), services.AS_INSTALLED)
-        corpus = services.demo_corpus(setup.data)
-        with services.peer(setup, corpus) as peer, services.device(setup, peer.port) as device:
-            services.wait_joint(device)
+        with services.pair(setup) as (device, peer):
             rows = asyncio.run(soaked(device, peer, options.minutes, options.seed))
     report.section("soak", rows)
     print(json.dumps({"rows": rows}))

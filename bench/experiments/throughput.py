@@ -163,11 +163,7 @@ def run(options: argparse.Namespace) -> list[Row]:
             documents=data / "documents.json",
             endless=True,
         )
-        with (
-            services.peer(setup, services.demo_corpus(data)) as peer,
-            services.device(setup, peer.port) as device,
-        ):
-            services.wait_joint(device)
+        with services.pair(setup) as (device, _):
             # Every document is met once before, as in use: its keys and values are on disk then.
             warm = argparse.Namespace(mode=options.mode, tokens=2, rounds=1)
             asyncio.run(measure(device, queries, len(queries), warm))

@@ -131,11 +131,7 @@ def run() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder)
         setup = Setup(data, runner=("bench.tools.calls", "--folder", folder, "--serve"))
-        with (
-            services.peer(setup, services.demo_corpus(data)) as peer,
-            services.device(setup, peer.port) as device,
-        ):
-            services.wait_joint(device)
+        with services.pair(setup) as (device, peer):
             ask(device, _LONG)
             idle = time.time(), time.time() + 2.0
             time.sleep(2.0)

@@ -93,12 +93,8 @@ def run() -> list[dict[str, Any]]:
     found = two_sided.read(two_sided.QUESTIONS, 20)
     with tempfile.TemporaryDirectory() as folder:
         setup = Setup(Path(folder), {"DRAGON_EXACT": "true"})
-        with (
-            services.peer(setup, services.demo_corpus(setup.data)) as peer,
-            services.device(setup, peer.port) as device,
-        ):
+        with services.pair(setup) as (device, _):
             two_sided.upload_notes(device, found)
-            services.wait_joint(device)
             bodies = requests([question.text for question in found])
             return [{"request": body, "sha256": ask(device, body)} for body in bodies]
 
