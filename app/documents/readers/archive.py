@@ -56,10 +56,10 @@ class Archive:
         """The bytes of an entry."""
         try:
             return self._zip.read(name)
-        except RuntimeError:
-            raise UnreadableError(ENCRYPTED) from None
         except (KeyError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError):
             raise UnreadableError(self._damaged) from None
+        except RuntimeError:  # NotImplementedError, of an unknown compression, is one
+            raise UnreadableError(ENCRYPTED) from None
 
     def xml(self, name: str) -> Any:
         """The root of an entry that is XML. Entities are left alone, and nothing is fetched."""

@@ -9,6 +9,7 @@ Covers `app.documents.parse_worker`, `app.documents.readers.archive`,
 from __future__ import annotations
 
 import asyncio
+import re
 import fcntl
 import mailbox
 import os
@@ -397,10 +398,17 @@ async def test_prose_that_begins_like_a_mailbox_is_text(tmp_path: Path) -> None:
     assert (await text_of(tmp_path, "a.txt", prose))[0] is FileKind.TEXT
 
 
+def compressed_otherwise(packed: bytes) -> bytes:
+    """An archive whose entries say that they are compressed by Deflate64, which few can read."""
+    local = re.sub(rb"(PK\x03\x04.{4})\x08", rb"\1\x09", packed, flags=re.DOTALL)
+    return re.sub(rb"(PK\x01\x02.{6})\x08", rb"\1\x09", local, flags=re.DOTALL)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (archive({"a.txt": "text"}), "of another kind"),
+        (compressed_otherwise(docx(paragraph("Text."))), "damaged"),
         (archive({"xl/workbook.bin": "x"}), "a binary Excel file"),
         (docx(paragraph("Text."))[:-60], "damaged"),
         (docx(""), "no text"),
