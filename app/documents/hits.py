@@ -50,10 +50,13 @@ class DocumentHit(Hit):
 
 @dataclass(frozen=True)
 class Follows:
-    """The hit that the last reply was written from, and the follow-up question as `asked`."""
+    """The hit that the last reply was written from, and the follow-up question as `asked`.
+
+    `asked` is None for a question that stands alone.
+    """
 
     hit: DocumentHit
-    asked: str
+    asked: str | None
 
 
 @dataclass(frozen=True)

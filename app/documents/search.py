@@ -131,7 +131,7 @@ class Finder:
     ) -> list[DocumentHit]:
         """The lines that answer, best first."""
         read, thread = to_read(asked.questions, best), None
-        if scope.follows is not None:
+        if scope.follows is not None and scope.follows.asked is not None:
             hit = scope.follows.hit
             around_it = (await to_the_end(self.near([hit])))[hit.id]
             at = next((n for n, each in enumerate(around_it) if each.id == hit.id), 0)
@@ -205,15 +205,16 @@ class Finder:
     ) -> list[DocumentHit] | None:
         """A summary, a section or a table's answer to the question as asked or standing alone."""
         sessions, files = self.sessions, self.tables.files
-        asked = [scope.follows.asked] if scope.follows is not None else []
-        for each in dict.fromkeys((*asked, query)):
+        said = None if scope.follows is None else scope.follows.hit
+        asked = None if scope.follows is None else scope.follows.asked
+        for each in dict.fromkeys(filter(None, (asked, query))):
             made = summary(sessions, self.index, files, each, best, scope)
             if (summed := await to_the_end(made)) is not None:
                 return summed
             title = title_asked(each)
             if title and (under := await to_the_end(section(sessions, files, title, scope))):
                 return under
-            if (known := await asyncio.to_thread(self._from_tables, each, best)) is not None:
+            if (known := await asyncio.to_thread(self._from_tables, each, best, said)) is not None:
                 return [known]
         return None
 
@@ -232,15 +233,19 @@ class Finder:
         inside = any(start <= first.start < end for start, end in spans)
         return inside and operation_of(first.text) is not asked
 
-    def _from_tables(self, query: str, best: Sequence[DocumentHit]) -> DocumentHit | None:
-        """The answer of the nearest table that has one."""
+    def _from_tables(
+        self, query: str, best: Sequence[DocumentHit], said: DocumentHit | None
+    ) -> DocumentHit | None:
+        """The answer of the nearest table that has one, from the row that was `said` if need be."""
         documents = {hit.document: hit for hit in reversed(best)}
         tabled = 0
         for hit in reversed(documents.values()):
             tables = self.tables.of(hit.document, hit.kind) if tabled < _TABLED else ()
             tabled += bool(tables)
             for each in tables:
-                found = answer(query, each, hit.title)
+                followed = said is not None and said.document == hit.document
+                row = each.row_at(said.start) if said is not None and followed else None
+                found = answer(query, each, hit.title, row)
                 if found is None or _meant_elsewhere(query, found.spared, hit.document, best):
                     continue
                 line = replace(hit, text=found.text, query=found.query, start=found.start)

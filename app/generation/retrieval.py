@@ -188,16 +188,18 @@ class Retrieval:
     ) -> Sequence[DocumentHit]:
         """The passages that answer, likelier near what was `said` if the question follows it.
 
-        A question that the model left as it was stands alone, and follows nothing.
+        A question that the model left as it was stands alone: only the row of a table that was said
+        may still be meant.
         """
         if not self.asks(request):
             return []
         k, before, scope = self.passages(request), request.passed_over, _scope(request)
         asked = next((m.content for m in reversed(request.messages) if m.role == "user"), "")
-        if said is not None and not (self.in_one_row(request) and request.query == asked):
+        if said is not None:
+            alone = self.in_one_row(request) and request.query == asked
             # "Where?" alone tells no line from another.
             asked = request.query if asks_nothing(asked) else asked
-            scope = replace(scope, follows=Follows(said, asked))
+            scope = replace(scope, follows=Follows(said, None if alone else asked))
         look: Callable[[str, int, Scope], Awaitable[Sequence[DocumentHit]]]
         look = partial(self.documents.search, relevant=request.judged)
         if self._style(request) is Answers.WORDS:

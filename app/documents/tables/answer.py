@@ -39,9 +39,14 @@ class TableAnswer:
     spared: str = ""
 
 
-def answer(question: str, table: Table, title: str) -> TableAnswer | None:
-    """A table's answer, or why there is none; None if the question may not be about the table."""
-    asked = Reading(question, table, title).query()
+def answer(
+    question: str, table: Table, title: str, said: int | None = None
+) -> TableAnswer | None:
+    """A table's answer, or why there is none; None if the question may not be about the table.
+
+    A question that names no row may be about the one that was `said` before.
+    """
+    asked = Reading(question, table, title, said).query()
     if asked is None or (len(table.columns) == 1 and asked.operation is not Operation.COUNT):
         return None  # items of a list are only counted
     over = asked.operation in _FUNCTIONS or asked.operation is Operation.COUNT

@@ -121,11 +121,15 @@ def operation_of(text: str | AbstractSet[str]) -> Operation:
 
 
 class Reading:
-    """A question about a table with this title, and which of its words are accounted for."""
+    """A question about a table with this title, and which of its words are accounted for.
 
-    def __init__(self, question: str, table: Table, title: str) -> None:
+    `said` is the row that the conversation was about, if any.
+    """
+
+    def __init__(self, question: str, table: Table, title: str, said: int | None = None) -> None:
         self._asked = question
         self._table = table
+        self._said = said
         self._left = dict.fromkeys(content_words(self._asked))
         self._named: set[str] = set()  # words of cells
         self._known = _PLAIN | _UNITS | set(words(title))
@@ -159,6 +163,9 @@ class Reading:
             )
             for word in words(found[0]):
                 self._left.pop(word, None)
+        cells = numeric if _COUNTS.search(self._asked) else columns
+        if cells and not conditions and operation is Operation.CELLS:
+            conditions += self._row_said()
         compared = any(each.relation != "IN" for each in conditions)
         if operation is Operation.CELLS:
             if _COUNTS.search(self._asked):
@@ -188,6 +195,11 @@ class Reading:
         if operation is Operation.ROWS and not (conditions and _LISTED.search(self._asked)):
             return None
         return TableQuery(operation, tuple(columns), tuple(conditions), "".join(left))
+
+    def _row_said(self) -> Iterator[Condition]:
+        """The row that was said before, if its first cell tells it from the others."""
+        if self._said is not None and self._table.is_a_key(0):
+            yield Condition(0, "IN", (self._table.rows[self._said][0],))
 
     def _cell(self) -> TableQuery | None:
         """The cell that it asks for in so many words, by its column's name and its row's."""

@@ -111,6 +111,11 @@ class Table:
         """The columns that name a row: the first, and the second unless it holds numbers."""
         return range(min(len(self.columns), 1 + (1 not in self.numeric)))
 
+    def row_at(self, offset: int) -> int | None:
+        """The row at an offset in the text, if any."""
+        spans = enumerate(self.spans)
+        return next((row for row, (start, end) in spans if start <= offset < end), None)
+
     def label(self, row: int) -> str:
         """The name of a row."""
         return ", ".join(filter(None, (self.rows[row][column] for column in self.named)))

@@ -85,7 +85,7 @@ async def test_a_question_word_alone_is_read_as_it_was_rewritten() -> None:
 async def test_what_stands_alone_is_looked_up_once_and_anywhere() -> None:
     asked = "Who does the raffle?"
     found = await searched(asked, "When is the fair?", FAIR, asked)
-    assert found.searched == [(asked, EVERYTHING)]
+    assert found.searched == [(asked, Scope(follows=Follows(HIT, None)))]
 
 
 @pytest.mark.parametrize("reply", ["", NO_ANSWER, MARK])

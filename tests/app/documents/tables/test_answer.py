@@ -87,6 +87,25 @@ def test_in_plain_words(question: str, text: str | None) -> None:
     assert (found and found.text) == text
 
 
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("how much was the revenue", "S2, Turin, revenue_eur: 7,500"),
+        ("and the manager?", "S2, Turin, manager: Tom Reed"),
+        ("And the revenue of S1?", "S1, Lyon, revenue_eur: 5,000"),
+        ("How many stores are there?", "3 rows of stores.csv"),
+        ("What is the revenue of the warehouse?", None),
+        ("Who pays?", None),
+    ],
+)
+def test_a_follow_up_that_names_no_row_is_about_the_one_that_was_said(
+    question: str, text: str | None
+) -> None:
+    (table,) = tables_in(STORES)
+    found = answer(question, table, "stores.csv", table.row_at(STORES.index("S2")))
+    assert (found and found.text) == text
+
+
 BOOKED = """day: 2026-03-30; payee: Stadtwerke; amount: -84.50
 day: 2026-03-27; payee: Jana; amount: 2940.17
 day: 2026-03-05; payee: Wohnbau; amount: -1050.00
