@@ -42,10 +42,11 @@ def test_others_are_made_listed_and_revoked(tmp_path: Path) -> None:
     assert run("add", "clara", "--may", "everything").exit_code == 2
 
 
-def test_the_devices_own_is_still_printed(tmp_path: Path) -> None:
+def test_the_devices_own_is_printed_alone_and_a_link_beside_it(tmp_path: Path) -> None:
     printed = run()
     assert printed.exit_code == 0
-    assert printed.stdout.splitlines()[0] == (tmp_path / "api_key").read_text().strip()
+    assert printed.stdout.strip() == (tmp_path / "api_key").read_text().strip()
+    assert "/sign-in?code=" in printed.stderr
 
 
 def test_one_with_documents_of_its_own_leaves_them_to_one_that_is_to_have_them(

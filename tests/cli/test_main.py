@@ -19,8 +19,7 @@ import httpx
 import pytest
 
 from harness import warm
-
-ROOT = Path(__file__).resolve().parents[2]
+from harness.services import ROOT, free_port
 
 # Runs `dragon up` with services that answer /ready, and /again by asking for others in their place.
 _STAND_IN = """
@@ -71,13 +70,6 @@ def environment(tmp_path: Path) -> dict[str, str]:
         "DRAGON_PEER_PORT": str(free_port()),
         "DRAGON_PEER_CORPUS": str(tmp_path / "data" / "corpus"),
     }
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class Up:
@@ -226,13 +218,6 @@ def run(environment: dict[str, str], directory: Path, *arguments: str) -> tuple[
         env=environment, cwd=directory, capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     return done.returncode, done.stdout, done.stderr
-
-
-def test_the_key_alone_on_stdout(environment: dict[str, str], tmp_path: Path) -> None:
-    status, output, hint = run(environment, tmp_path, "key")
-    assert status == 0
-    assert output.strip() == (tmp_path / "data" / "api_key").read_text().strip()
-    assert "/sign-in?code=" in hint
 
 
 @pytest.mark.parametrize("command", ["up", "peer"])

@@ -11,8 +11,7 @@ import pytest
 
 from dragon.models import EMBEDDED_WRITER
 from harness.faults.hub import Hub, serving
-
-ROOT = Path(__file__).resolve().parents[2]
+from harness.services import ROOT
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import pytest
 from app.settings import Settings
 from cli.main import main
 from cli.running_device import DeviceClient
-from tests.cli.test_main import free_port
+from harness.services import free_port
 
 
 @pytest.mark.parametrize("kept", [False, True], ids=["nowhere", "without a key"])
