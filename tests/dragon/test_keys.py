@@ -1,4 +1,4 @@
-"""Named keys: made, kept as digests, changed while a service runs, and revoked.
+"""Named keys: made, kept as digests, changed while a service runs, revoked; who needs none.
 
 Covers `dragon.whole_file`.
 """
@@ -12,8 +12,18 @@ from pathlib import Path
 import pytest
 
 from dragon.errors import ConfigurationError, InvalidRequestError, NotFoundError
-from dragon.keys import KeyFile, NamedKey, find
+from dragon.keys import KeyFile, NamedKey, find, is_loopback
 from dragon.whole_file import write_whole
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
+def test_what_only_this_machine_reaches(host: str) -> None:
+    assert is_loopback(host)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.4", "dragon.example", ""])
+def test_what_others_may_reach(host: str) -> None:
+    assert not is_loopback(host)
 
 
 @pytest.fixture

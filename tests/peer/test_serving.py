@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,16 +38,28 @@ def tokenizer() -> Tokenizer:
     return Tokenizer.load(SMALL_MODEL)
 
 
-@pytest.fixture
-async def retriever(tmp_path: Path, tokenizer: Tokenizer) -> AsyncIterator[Retriever]:
-    source = tmp_path / "source.tsv"
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The texts as a source, and the corpus of them."""
+    folder = tmp_path_factory.mktemp("texts")
     lines = [f"{n}\t{title}\t{text}" for n, (title, text) in enumerate(TEXTS)]
-    source.write_text("id\ttitle\ttext\n" + "\n".join(lines) + "\n")
-    build(source, tmp_path / "corpus", embedder())
-    corpus = Corpus.open(tmp_path / "corpus", embedder())
-    engine = Engine(LanguageModel.load(tiny.save(tmp_path / "model"), tiny.VOCABULARY))
+    (folder / "source.tsv").write_text("id\ttitle\ttext\n" + "\n".join(lines) + "\n")
+    build(folder / "source.tsv", folder / "corpus", embedder())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    path = tiny.save(tmp_path_factory.mktemp("model"))
+    running = Engine(LanguageModel.load(path, tiny.VOCABULARY))
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def retriever(folder: Path, engine: Engine, tokenizer: Tokenizer) -> Iterator[Retriever]:
+    corpus = Corpus.open(folder / "corpus", embedder())
     yield Retriever(engine, embedder(), judge(), corpus, tokenizer, Answers.WORDS)
-    await asyncio.to_thread(engine.stop)
     corpus.close()
 
 
@@ -70,9 +82,7 @@ async def test_passages_that_answer_are_in_one_row_with_numbers_after_the_device
     assert [each.weight for each in documents] == [1.0]
 
 
-async def test_passages_that_have_no_room_are_left_out(
-    retriever: Retriever, tokenizer: Tokenizer
-) -> None:
+async def test_passages_that_have_no_room_are_left_out(retriever: Retriever) -> None:
     asked = asking("How deep is Lake Baikal?")
     whole = await retriever.find(asked, 20, 40)
     prompt = retriever.engine.model.context - len(whole.rows[0].tokens) - 2
@@ -91,9 +101,7 @@ async def test_without_a_passage_the_model_is_told_so(
         assert (row.relevance, found.hits) == (BARE_RELEVANCE, [])
 
 
-async def test_a_text_to_continue_has_rows_of_sentences(
-    retriever: Retriever, tokenizer: Tokenizer
-) -> None:
+async def test_a_text_to_continue_has_rows_of_sentences(retriever: Retriever) -> None:
     asked = asking("How deep is Lake Baikal?").model_copy(update={"raw": True, "judged": False})
     found = await retriever.find(asked, 20, 40)
     assert len(found.rows) == len(found.hits) >= 1
@@ -102,9 +110,7 @@ async def test_a_text_to_continue_has_rows_of_sentences(
     assert found.hits[0].text != TEXTS[0][1]
 
 
-async def test_a_text_is_continued_with_the_weights_that_the_device_says(
-    retriever: Retriever, tokenizer: Tokenizer
-) -> None:
+async def test_a_text_is_continued_with_the_weights_of_the_device(retriever: Retriever) -> None:
     text = "How deep is Lake Baikal?"
     (asked,) = embedder().embed([text])
     for slope in (0.0, 20.0):
@@ -161,12 +167,12 @@ def elsewhere(root: Path, own: int, before: Callable[[int, str], object]) -> Far
 
 @pytest.mark.parametrize("answers", [Answers.WORDS, Answers.QUOTES])
 async def test_a_corpus_elsewhere_is_waited_for_beside_the_engine(
-    retriever: Retriever, tmp_path: Path, answers: Answers
+    retriever: Retriever, folder: Path, tmp_path: Path, answers: Answers
 ) -> None:
     retriever.answers = answers
     asked = asking("Who invented Velcro?")
     at_hand = await retriever.find(asked, 20, 40)
-    build(tmp_path / "source.tsv", tmp_path / "far", embedder(), Sharding(2))
+    build(folder / "source.tsv", tmp_path / "far", embedder(), Sharding(2))
 
     def slow(number: int, _: str) -> None:
         """One shard is down; the other answers once the engine has done something else."""
@@ -195,7 +201,7 @@ class Gate:
 
 @pytest.mark.parametrize("answers", [Answers.WORDS, Answers.QUOTES])
 async def test_a_search_that_a_new_version_overtakes_ends_in_its_own(
-    retriever: Retriever, tmp_path: Path, answers: Answers
+    retriever: Retriever, folder: Path, tmp_path: Path, answers: Answers
 ) -> None:
     retriever.answers = answers
     asked = asking("Who invented Velcro?")
@@ -203,7 +209,7 @@ async def test_a_search_that_a_new_version_overtakes_ends_in_its_own(
     (tmp_path / "other.tsv").write_text("id\ttitle\ttext\n0\tMount Kenya\tIt is 5,199 m high.\n")
     build(tmp_path / "other.tsv", tmp_path / "other", embedder())
     before, other = Gate(), Gate()
-    retriever.corpus = elsewhere(tmp_path / "corpus", 0, before)
+    retriever.corpus = elsewhere(folder / "corpus", 0, before)
     other.go_on.set()
     search = asyncio.create_task(retriever.find(asked, 20, 40))
     await asyncio.to_thread(before.asked.wait, 60)

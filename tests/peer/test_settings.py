@@ -22,22 +22,20 @@ def test_keys_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
     assert PeerSettings.read().peer_keys == ("one", "two")
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
-def test_a_peer_on_loopback_needs_no_key(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
-    monkeypatch.setenv("DRAGON_PEER_HOST", host)
+def test_a_peer_on_loopback_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRAGON_PEER_HOST", "localhost")
     assert PeerSettings.read().peer_keys == ()
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.0.7", "peer.example"])
-def test_a_peer_beyond_loopback_needs_a_key(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
-    monkeypatch.setenv("DRAGON_PEER_HOST", host)
+def test_a_peer_beyond_loopback_needs_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRAGON_PEER_HOST", "peer.example")
     with pytest.raises(ConfigurationError, match=r"^DRAGON_PEER_KEYS: "):
         PeerSettings.read()
     monkeypatch.setenv("DRAGON_PEER_KEYS", f"{'a' * 22},short")
     with pytest.raises(ConfigurationError, match=r"^DRAGON_PEER_KEYS: .* 22 characters"):
         PeerSettings.read()
     monkeypatch.setenv("DRAGON_PEER_KEYS", "a" * 22)
-    assert PeerSettings.read().peer_host == host
+    assert PeerSettings.read().peer_host == "peer.example"
 
 
 def test_a_named_key_will_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,13 +45,14 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "_AGAIN_S", 0.2)
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    source = tmp_path / "source.tsv"
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("far")
+    source = folder / "source.tsv"
     texts = [f"{n}\tTitle {n}\tWord{n} is rare, and lake is not." for n in range(COUNT)]
     source.write_text("id\ttitle\ttext\n" + "\n".join(texts) + "\n")
-    build(source, tmp_path / "corpus", EMBEDDER, Sharding(SHARDS))
-    return tmp_path / "corpus"
+    build(source, folder / "corpus", EMBEDDER, Sharding(SHARDS))
+    return folder / "corpus"
 
 
 @pytest.fixture

@@ -36,9 +36,15 @@ def nearest(corpus: Corpus, vector: Vectors) -> str:
     return ranked([""], vector[None], corpus.search("", vector, 1))[0].document
 
 
-def test_hits_carry_their_score(tmp_path: Path) -> None:
-    build(tsv(tmp_path / "source"), tmp_path / "corpus", embedder())
-    corpus = Corpus.open(tmp_path / "corpus")
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("small")
+    build(tsv(folder / "source"), folder / "corpus", embedder())
+    return folder / "corpus"
+
+
+def test_hits_carry_their_score(small: Path) -> None:
+    corpus = Corpus.open(small)
     asked = "Who came up with Velcro?"
     query = Query.of(asked, embedder())
     hit = ranked(query.questions, query.vectors, corpus.search(asked, query.vector, 3))[0]
@@ -69,14 +75,14 @@ def test_long_texts_become_several_passages(tmp_path: Path) -> None:
     corpus.close()
 
 
-def test_threads_may_search_at_once(tmp_path: Path) -> None:
-    build(tsv(tmp_path / "source"), tmp_path / "corpus", embedder())
-    corpus = Corpus.open(tmp_path / "corpus")
+def test_threads_may_search_at_once(small: Path) -> None:
+    corpus = Corpus.open(small)
     questions = ["How deep is Lake Baikal?", "What is Bhutan's capital?", "Who invented Velcro?"]
     vectors = embedder().embed(questions * 20)
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda vector: nearest(corpus, vector), vectors))
     assert found == ["1", "2", "3"] * 20
+    corpus.close()
 
 
 def test_a_code_finds_its_passage(tmp_path: Path) -> None:
@@ -166,15 +172,13 @@ def test_an_index_finds_what_all_vectors_compared_find(one: Corpus, made: dict[s
     indexed.close()
 
 
-def test_what_is_no_whole_corpus_is_refused(tmp_path: Path) -> None:
-    out, source = tmp_path / "corpus", tsv(tmp_path / "source")
+def test_what_is_no_whole_corpus_is_refused(tmp_path: Path, small: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"There is no corpus .* `dragon corpus build`"):
-        Corpus.open(out)
-    build(source, out, embedder())
+        Corpus.open(tmp_path / "nowhere")
     with pytest.raises(ConfigurationError, match="another embedder's vectors"):
-        Corpus.open(out, Embedder(embedder()._model, "another"))
+        Corpus.open(small, Embedder(embedder()._model, "another"))
     with pytest.raises(ConfigurationError, match=r"no version v7 .* there are: v1"):
-        Corpus.open(out, version="v7")
+        Corpus.open(small, version="v7")
 
 
 @pytest.mark.parametrize("damage", ["truncated", "altered", "removed"])
