@@ -45,8 +45,3 @@ def test_a_frame_over_the_bound_is_refused() -> None:
     assert isinstance(frame, bytes)
     with pytest.raises(FrameError, match="at most"):
         decode(frame + b"x", Role.CLOUD, 1)
-
-
-def test_a_device_does_not_send_any() -> None:
-    with pytest.raises(FrameError, match="a device does not send bulk"):
-        decode(encode(Bulk(b"data"), 7), Role.DEVICE, 1)

@@ -1,4 +1,7 @@
-"""Drafts and targets (`dragon.link.bodies`): what goes in comes out, garbage is a `FrameError`."""
+"""Drafts, targets and corrections: what goes in comes out, garbage is a `FrameError`.
+
+Covers `dragon.link.bodies`.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from hypothesis import strategies as st
 from dragon.errors import FrameError
 from dragon.link.bodies import DRAFT_HEAD_BYTES, MAX_DRAFT_BYTES
 from dragon.link.registry import encode
-from dragon.protocol.messages import Draft, Target
+from dragon.protocol.messages import MAX_WINDOW, Correction, Draft, Target
 from dragon.sampling.mixture import LOG_H_LIMIT, Side
 from dragon.sampling.quantized import NUCLEUS_CAP, SCALE, WireDistribution
 from dragon.sampling.role import Role
@@ -24,7 +27,7 @@ VOCABULARY = 151_936
 HEAD = 5 + DRAFT_HEAD_BYTES  # kind and stream id come first
 
 
-def frame_of(message: Draft | Target, stream: int) -> bytes:
+def frame_of(message: Draft | Target | Correction, stream: int) -> bytes:
     frame = encode(message, stream)
     assert isinstance(frame, bytes)
     return frame
@@ -54,6 +57,8 @@ def drafts(draw: st.DrawFn) -> Draft:
 
 
 targets = st.builds(Target, u16, u32, tokens)
+token_lists = st.lists(tokens, max_size=MAX_WINDOW).map(tuple)
+corrections = st.builds(Correction, u16, u32, u32, u32, token_lists)
 
 
 def a_draft(size: int, vocabulary: int = VOCABULARY) -> Draft:
@@ -82,8 +87,8 @@ def decode_or_refuse(frame: bytes) -> None:
             assert message.committed <= message.position
 
 
-@given(u32, drafts() | targets)
-def test_round_trip(generation: int, message: Draft | Target) -> None:
+@given(u32, drafts() | targets | corrections)
+def test_round_trip(generation: int, message: Draft | Target | Correction) -> None:
     frame = frame_of(message, generation)
     assert len(frame) <= MAX_DRAFT_BYTES
     assert decode(frame, VOCABULARY) == (generation, message)
@@ -155,9 +160,15 @@ def test_a_right_head_and_a_random_nucleus(draft: Draft, nucleus: bytes, size: i
 
 @pytest.mark.parametrize(
     "message",
-    [a_draft(1), a_draft(2), a_draft(25), a_draft(60), Target(1, 9, 77, True, False, Role.DEVICE)],
+    [
+        a_draft(1),
+        a_draft(25),
+        a_draft(60),
+        Target(1, 9, 77, True, False, Role.DEVICE),
+        Correction(3, 1000, 1 << 31, 50_000, (1, 300, 70_000)),
+    ],
 )
-def test_every_truncation_and_every_bit_flip(message: Draft | Target) -> None:
+def test_every_truncation_and_every_bit_flip(message: Draft | Target | Correction) -> None:
     frame = frame_of(message, 9)
     for size in range(len(frame)):
         with pytest.raises(FrameError):
@@ -189,8 +200,6 @@ def test_tokens_outside_the_vocabulary_are_refused() -> None:
     assert decode(frame_of(draft, 1), top + 1) == (1, draft)
     with pytest.raises(FrameError, match="vocabulary"):
         decode(frame_of(draft, 1), top)
-    with pytest.raises(FrameError, match="vocabulary"):
-        decode(frame_of(Target(0, 0, 100, True, False, Role.DEVICE), 1), 100)
 
 
 def test_log_h_out_of_range_and_a_draft_before_its_own_text_are_refused() -> None:
@@ -200,3 +209,12 @@ def test_log_h_out_of_range_and_a_draft_before_its_own_text_are_refused() -> Non
         decode(frame_of(Draft(0, 0, 4, 4, 0, 1, 0, side), 1), VOCABULARY)
     with pytest.raises(FrameError, match="committed"):
         decode(frame_of(Draft(0, 0, 4, 5, 0, 1, 0, draft.side), 1), VOCABULARY)
+
+
+def test_an_acknowledgement_is_small() -> None:
+    assert len(frame_of(Correction(3, 1000, 1 << 31, 50_000, ()), 7)) == 20
+
+
+def test_too_many_tokens_of_a_correction() -> None:
+    with pytest.raises(FrameError, match="at most 64 tokens"):
+        decode(frame_of(Correction(0, 0, 0, 0, (1,) * (MAX_WINDOW + 1)), 7), VOCABULARY)

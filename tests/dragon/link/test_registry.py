@@ -38,7 +38,7 @@ from dragon.link.control import (
 )
 from dragon.link.registry import Message
 from dragon.localizable import localizable
-from dragon.protocol.messages import Candidate, Draft, Join, Resync, Score, Target
+from dragon.protocol.messages import Candidate, Correction, Draft, Join, Resync, Score, Target
 from dragon.sampling.mixture import LOG_H_LIMIT, Side
 from dragon.sampling.params import MAX_SLOPE, Mode, Sampling
 from dragon.sampling.quantized import WireDistribution
@@ -351,6 +351,7 @@ SIDE = Side(WireDistribution.of([5], [1]), 0)
         (OPEN, Role.DEVICE),
         (Join(1, 0, (5,)), Role.DEVICE),
         (Close(reason="over"), Role.DEVICE),
+        (Correction(1, 0, 0, 0, ()), Role.DEVICE),
         (ScoreTaken(), Role.DEVICE),
         (Resync(1), Role.CLOUD),
         (Ready(documents=(), horizon=1, log_h=0), Role.CLOUD),
@@ -374,6 +375,7 @@ def test_one_side_sends_it_and_the_other_does_not(message: Message, sender: Role
         OPEN.model_copy(update={"sampling": Sampling(logit_bias=((99, 1.0),))}),
         Join(1, 0, (5, 99)),
         Candidate(1, (99,), -1.0, 0),
+        Correction(1, 0, 0, 0, (5, 99)),
         Draft(0, 0, 0, 0, 0, 99, 0, SIDE),
         Target(0, 0, 99, True, True, Role.DEVICE),
     ],
