@@ -1,41 +1,34 @@
-"""Where a document stands in a chat template: always behind the same text."""
+"""Where a document stands in templates that take no system message first, or are none.
+
+With those of current models: `test_model_templates`.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from dragon.errors import ConfigurationError, InvalidRequestError
+from dragon.errors import InvalidRequestError
 from dragon.inference.chat_template import Message
 from dragon.inference.tokenizer import Tokenizer
-from tests.templates import TEMPLATES, backend, tokenizer
+from tests.templates import backend, tokenizer
 
 QUESTION = Message("user", "Where is the key?")
 TALK = [QUESTION, Message("assistant", "Under the pot."), Message("user", "Which one?")]
 SYSTEM = Message("system", "Be brief.")
 
 
-def told(name: str, messages: list[Message], document: str = "DOCUMENT") -> str:
+def told(name: str, messages: list[Message]) -> str:
     """What a row is, as text: tokens of its document, then of the conversation."""
-    of = tokenizer(name)
-    return shown(of, messages, document)
+    return shown(tokenizer(name), messages)
 
 
-def shown(of: Tokenizer, messages: list[Message], document: str = "DOCUMENT") -> str:
+def shown(of: Tokenizer, messages: list[Message]) -> str:
     chat = of.chat(messages)
-    row = of.document_row(document, begins=chat.begins)
+    row = of.document_row("DOCUMENT", begins=chat.begins)
     return of.decode([*row, *chat.tokens], special=True)
 
 
 EXPECTED = {
-    "qwen": "<|im_start|>system\nDOCUMENT<|im_end|>\n"
-    "<|im_start|>user\nWhere is the key?<|im_end|>\n"
-    "<|im_start|>assistant\nUnder the pot.<|im_end|>\n<|im_start|>user\nWhich one?<|im_end|>\n"
-    "<|im_start|>assistant\n",
-    "llama": "<|bos|><|start_header_id|>system<|end_header_id|>\n\nDOCUMENT<|eot_id|>"
-    "<|start_header_id|>user<|end_header_id|>\n\nWhere is the key?<|eot_id|>"
-    "<|start_header_id|>assistant<|end_header_id|>\n\nUnder the pot.<|eot_id|>"
-    "<|start_header_id|>user<|end_header_id|>\n\nWhich one?<|eot_id|>"
-    "<|start_header_id|>assistant<|end_header_id|>\n\n",
     "gemma": "<|bos|><start_of_turn>user\nDOCUMENT\n\nWhere is the key?<end_of_turn>\n"
     "<start_of_turn>model\nUnder the pot.<end_of_turn>\n"
     "<start_of_turn>user\nWhich one?<end_of_turn>\n<start_of_turn>model\n",
@@ -46,12 +39,12 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("name", TEMPLATES)
+@pytest.mark.parametrize("name", EXPECTED)
 def test_the_document_comes_first_and_the_question_last(name: str) -> None:
     assert told(name, TALK) == EXPECTED[name]
 
 
-@pytest.mark.parametrize("name", TEMPLATES)
+@pytest.mark.parametrize("name", EXPECTED)
 def test_what_stands_before_a_document_is_the_same_for_every_conversation(name: str) -> None:
     before = {
         told(name, messages).partition("DOCUMENT")[0]
@@ -63,8 +56,6 @@ def test_what_stands_before_a_document_is_the_same_for_every_conversation(name: 
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("qwen", "<|im_start|>system\nDOCUMENT\n\nBe brief.<|im_end|>\n<|im_start|>user\n"),
-        ("llama", "<|end_header_id|>\n\nDOCUMENT\n\nBe brief.<|eot_id|><|start_header_id|>user"),
         ("gemma", "user\nDOCUMENT\n\nBe brief.\n\nWhere is the key?<end_of_turn>"),
         ("mistral", "[INST] DOCUMENT\n\nBe brief.\n\nWhere is the key?[/INST]"),
         ("base", "DOCUMENT\n\nBe brief.\n\nQuestion: Where is the key?"),
@@ -92,9 +83,3 @@ def test_a_conversation_that_no_question_opens_is_refused(name: str) -> None:
         told(name, [SYSTEM, Message("assistant", "Hello!"), QUESTION])
     with pytest.raises(InvalidRequestError, match="must alternate"):
         told(name, [QUESTION, QUESTION])
-
-
-def test_a_template_without_a_place_for_documents_is_refused() -> None:
-    last = Tokenizer(backend("{{ messages[-1].content }}"))
-    with pytest.raises(ConfigurationError, match="no place for a system message"):
-        last.document_row("DOCUMENT")

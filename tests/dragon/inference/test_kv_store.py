@@ -28,11 +28,6 @@ def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return tiny.save(tmp_path_factory.mktemp(request.param), request.param)
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
-    return LanguageModel.load(tiny.save(tmp_path_factory.mktemp("model")), tiny.VOCABULARY)
-
-
 def logits(model: LanguageModel, rows: list[Row], store: KVStore | None) -> torch.Tensor:
     """Of one token after the conversation, in every row."""
     decoder = Decoder(model, rows, CONVERSATION, store=store)
@@ -72,8 +67,8 @@ def test_loaded_equals_computed_bit_for_bit(path: Path, tmp_path: Path, dtype: s
     assert ran() == 0
 
 
-def test_bfloat16_is_stored_as_such(path: Path, tmp_path: Path) -> None:
-    sizes = {}
+def test_bfloat16_is_stored_as_such(tmp_path: Path) -> None:
+    path, sizes = tiny.save(tmp_path / "model"), {}
     for dtype in ("float32", "bfloat16"):
         model = LanguageModel.load(path, tiny.VOCABULARY, dtype=dtype)
         store = KVStore(tmp_path / dtype, model, ROOMY)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.profile import CHUNK_TOKENS, decode_delays
-from tests import tiny
 
 
-def test_contexts_grow_by_one_and_slots_are_given_back(tmp_path: Path) -> None:
-    model = LanguageModel.load(tiny.save(tmp_path), tiny.VOCABULARY)
+def test_contexts_grow_by_one_and_slots_are_given_back(model: LanguageModel) -> None:
     free = model.cache.free
     contexts, seconds = decode_delays(model, 2, steps=8)
     assert len(contexts) == len(seconds) == 8 - 3

@@ -35,13 +35,8 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize(("reading", "text", "expected"), ANSWERS)
-def test_a_whole_answer(reading: Reading, text: str, expected: tuple[str, str, list[str]]) -> None:
-    assert told(read(text, reading)) == expected
-
-
-@pytest.mark.parametrize(("reading", "text", "expected"), ANSWERS)
 @given(data=st.data())
-def test_an_answer_in_pieces_says_the_same(
+def test_an_answer_says_the_same_whole_and_in_pieces(
     reading: Reading, text: str, expected: tuple[str, str, list[str]], data: st.DataObject
 ) -> None:
     cuts = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=12)))
@@ -55,6 +50,7 @@ def test_an_answer_in_pieces_says_the_same(
         "".join(piece.reasoning for piece in pieces),
     )
     assert told(whole) == expected
+    assert told(read(text, reading)) == expected
 
 
 def test_text_behind_thoughts_is_not_held_back() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from dragon.errors import ContextLengthError, DragonError
+from dragon.errors import DragonError
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import BY_MODEL, Decoder
 from dragon.inference.engine import Engine
@@ -28,7 +28,6 @@ from tests import tiny
 
 TOKENS = 6
 LONG = 12
-CONVERSATION = (20, 21, 22)
 
 
 class Recorded(Run[str | SessionMessage | list[int]]):
@@ -41,8 +40,8 @@ class Recorded(Run[str | SessionMessage | list[int]]):
         start = Start(Mode.COUPLED, Sampling(seed=5), Limits(frozenset(), TOKENS), catch_up=True)
         super().__init__(session_of(start, role, pace, joint=joint), engine, pace)
 
-    def start(self, relevance: float = 0.0, conversation: tuple[int, ...] = CONVERSATION) -> None:
-        self.open([Row((7, 8), relevance)], conversation, BY_MODEL)
+    def start(self, relevance: float = 0.0) -> None:
+        self.open([Row((7, 8), relevance)], (20, 21, 22), BY_MODEL)
 
     def _begin(self, decoder: Decoder) -> None:
         self._items.put_nowait("begun")
@@ -61,9 +60,14 @@ class Recorded(Run[str | SessionMessage | list[int]]):
             self._items.put_nowait(None)
 
 
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny.save(tmp_path_factory.mktemp("model"))
+
+
 @pytest.fixture
-async def engine(tmp_path: Path) -> AsyncIterator[Engine]:
-    engine = Engine(LanguageModel.load(tiny.save(tmp_path), tiny.VOCABULARY))
+async def engine(path: Path) -> AsyncIterator[Engine]:
+    engine = Engine(LanguageModel.load(path, tiny.VOCABULARY))
     yield engine
     await asyncio.to_thread(engine.stop)
 
@@ -163,12 +167,6 @@ async def test_a_closed_run_produces_nothing_more(engine: Engine) -> None:
     assert run._items.empty()
 
 
-async def test_a_prompt_over_the_context_is_refused_at_once(engine: Engine) -> None:
-    run = Recorded(engine, Role.DEVICE, joint=False)
-    with pytest.raises(ContextLengthError):
-        run.start(conversation=(7,) * tiny.CONTEXT)
-
-
 def reference(model: LanguageModel, tokenizer: Tokenizer, asked: str) -> list[int]:
     """What is written alone, by running the whole text again for every token."""
     prompt = [*tokenizer.bare_row(), *tokenizer.conversation([Message("user", asked)])]
@@ -181,22 +179,13 @@ def reference(model: LanguageModel, tokenizer: Tokenizer, asked: str) -> list[in
     return tokens
 
 
-async def test_it_writes_what_is_likeliest_and_frees_the_engine(
-    tmp_path: Path,
-) -> None:
+async def test_it_writes_what_is_likeliest_and_frees_the_engine(engine: Engine) -> None:
     tokenizer = Tokenizer.load(SMALL_MODEL)
-    model = LanguageModel.load(tiny.save(tmp_path), tiny.VOCABULARY)
-    expected = reference(model, tokenizer, "What is a lighthouse for?")
-    engine = Engine(model)
-    try:
-        free = engine.free_slots
-        writing = written(engine, tokenizer, "What is a lighthouse for?", LONG)
-        async with aclosing(writing):
-            assert [await anext(writing) for _ in range(LONG // 2)] == expected[: LONG // 2]
-        for _ in range(2):  # the turn under way, and the one that frees
-            await asyncio.wrap_future(engine.submit_urgent(lambda: None))
-        assert engine.free_slots == free
-        again = written(engine, tokenizer, "What is a lighthouse for?", LONG)
-        assert [token async for token in again] == expected
-    finally:
-        await asyncio.to_thread(engine.stop)
+    expected = reference(engine.model, tokenizer, "What is a lighthouse for?")
+    free = engine.free_slots
+    writing = written(engine, tokenizer, "What is a lighthouse for?", LONG)
+    async with aclosing(writing):
+        assert [await anext(writing) for _ in range(LONG // 2)] == expected[: LONG // 2]
+    await freed(engine, free)
+    again = written(engine, tokenizer, "What is a lighthouse for?", LONG)
+    assert [token async for token in again] == expected

@@ -156,6 +156,8 @@ def test_refusals() -> None:
     blind = Tokenizer(backend("{{ messages[-1].content }}"))
     with pytest.raises(ConfigurationError, match="system"):
         blind.conversation(QUESTION)
+    with pytest.raises(ConfigurationError, match="no place for a system message"):
+        blind.document_row("DOCUMENT")
 
 
 # Streams.

@@ -8,7 +8,6 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -59,12 +58,6 @@ def assert_alike(got: Side, wanted: Side) -> None:
     """Equal but for the rounding of a forward of another shape."""
     assert got.log_h == wanted.log_h
     assert mixture.total_variation(got, wanted) < 1e-3
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
-    path: Path = tiny.save(tmp_path_factory.mktemp("qwen2"))
-    return LanguageModel.load(path, tiny.VOCABULARY)
 
 
 def prefilled(model: LanguageModel, rescoring: Rescoring | None) -> Decoder:

@@ -14,6 +14,8 @@ from harness import gguf_file
 from tests import tiny
 
 Load = Callable[..., LlamaCpp]
+# For what does not depend on it.
+ONE_FORMAT = pytest.mark.parametrize("tiny_gguf", ["f16"], indirect=True)
 
 
 @pytest.fixture(scope="session", params=["f16", "q8_0"])

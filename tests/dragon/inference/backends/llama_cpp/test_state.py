@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import subprocess
 import sys
@@ -19,7 +18,8 @@ from dragon.inference.backends.llama_cpp.model import EXACT_BLOCK, LlamaCpp
 from dragon.inference.decoder import Decoder
 from dragon.inference.kv_store import KVStore
 from dragon.inference.rows import Row
-from tests.dragon.inference.backends.llama_cpp.conftest import Load
+from tests.dragon.inference.backends.llama_cpp.conftest import ONE_FORMAT, Load
+from tests.dragon.inference.test_kv_store import flip_a_bit, truncate
 
 ROOMY = 1 << 24
 ROW = Row(tuple(range(40, 40 + 3 * EXACT_BLOCK)), 0.0, "a")
@@ -59,6 +59,7 @@ def test_loaded_equals_computed(load: Load, tmp_path: Path, exact: bool) -> None
     assert torch.equal(fast, slow) if exact else torch.allclose(fast, slow, atol=0.1)
 
 
+@ONE_FORMAT
 def test_what_is_in_memory_is_not_read_from_disk(load: Load, tmp_path: Path) -> None:
     model = load()
     store = KVStore(tmp_path, model, ROOMY)
@@ -69,6 +70,7 @@ def test_what_is_in_memory_is_not_read_from_disk(load: Load, tmp_path: Path) -> 
     assert counts == [1, 1]
 
 
+@ONE_FORMAT
 def test_one_mode_does_not_take_what_the_other_has_kept(load: Load, tmp_path: Path) -> None:
     model, exact = load(), load(exact=True)
     assert model.fingerprint != exact.fingerprint
@@ -76,16 +78,7 @@ def test_one_mode_does_not_take_what_the_other_has_kept(load: Load, tmp_path: Pa
     assert KVStore(tmp_path, exact, ROOMY).load(ROW) is None
 
 
-def truncate(path: Path) -> None:
-    os.truncate(path, path.stat().st_size // 2)
-
-
-def flip_a_bit(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[-5] ^= 1
-    path.write_bytes(data)
-
-
+@ONE_FORMAT
 @pytest.mark.parametrize("damage", [truncate, flip_a_bit])
 def test_a_damaged_file_is_named_and_computed_again(
     load: Load, tmp_path: Path, damage: Callable[[Path], None], caplog: pytest.LogCaptureFixture
@@ -125,6 +118,7 @@ sys.stdin.read()
 """
 
 
+@ONE_FORMAT
 @pytest.mark.parametrize("when", ["half", "saved"])
 def test_a_kill_between_saving_and_loading(
     tiny_gguf: Path, load: Load, tmp_path: Path, when: str
@@ -158,6 +152,7 @@ def test_packed_by_another_side_equals_computed_there(load: Load) -> None:
     assert sum(counts) == len(CONVERSATION) + 1
 
 
+@ONE_FORMAT
 @pytest.mark.parametrize("data", [b"x", b"\x00\x7e" * 6 * 64])
 def test_what_no_model_makes_is_refused(load: Load, data: bytes) -> None:
     model = load()
