@@ -27,7 +27,7 @@ from harness import gguf_file
 from tests import tiny
 
 WAIT_S = 300
-LONG, SHORT, SHORT_ONES = 24_000, 30, 200
+LONG, SHORT, SHORT_ONES = 24_000, 30, 40
 ROW = [Row((5, 6, 7), 0.0)]
 
 
@@ -66,7 +66,7 @@ def ended(engine: Engine) -> None:
     engine.submit_urgent(lambda: None).result(WAIT_S)
 
 
-def test_a_long_conversation_and_200_short_ones_all_end(engine: Engine) -> None:
+def test_a_long_conversation_and_short_ones_all_end(engine: Engine) -> None:
     cache = engine.model.cache
     begun: list[str] = []
     longest = engine.open(ROW, tokens(LONG), limit=20)

@@ -12,20 +12,15 @@ PROFILE = Profile(model="m", rows=2, decode=DecodeFit.of([10, 20], [0.1, 0.2]), 
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
-    PROFILE.write(tmp_path)
-    assert Profile.read(tmp_path, "m") == PROFILE
-
-
-def test_a_calibration_is_part_of_it(tmp_path: Path) -> None:
     gain = Gain(nats=0.01, stderr=0.002)
     made = Calibration(
         slope=6.5, embedder="e", windows=8, tokens=900, over_uniform=gain, over_default=gain
     )
-    PROFILE.model_copy(update={"calibration": made}).write(tmp_path)
-    found = Profile.read(tmp_path, "m")
-    assert found is not None
-    assert found.calibration == made
-    assert "6.5 nats" in found.table(20)["a unit of cosine"]
+    calibrated = PROFILE.model_copy(update={"calibration": made})
+    for profile in (PROFILE, calibrated):
+        profile.write(tmp_path)
+        assert Profile.read(tmp_path, "m") == profile
+    assert "6.5 nats" in calibrated.table(20)["a unit of cosine"]
 
 
 def test_no_profile_and_another_models_are_not_used(tmp_path: Path) -> None:

@@ -1,15 +1,16 @@
-"""Lines that answer, of the candidates of a search and of what stands around them."""
+"""Lines that answer, of what a search found and what stands around it; which say the same."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import pytest
 
-from dragon.retrieval.find import LineReader, Thread, ranked
-from dragon.retrieval.judge import Judge, Line, Logits, TextJudge
+from dragon.retrieval.find import LineReader, Thread, distinct, ranked
+from dragon.retrieval.judge import Line, Logits, TextJudge
 from dragon.retrieval.relevance import HIGHEST, Hit, relevance
-from tests.samples import embedder, hits
+from tests.samples import embedder, hits, judge
 
 
 class Names:
@@ -63,8 +64,7 @@ def test_of_two_lines_of_the_right_form_the_one_about_the_thing_asked_for_answer
         "The boat: booking code 700-W",
     )
     apart = {line.id: [line] for line in lines}
-    judge = Judge.load()
-    (printer,) = answering(["What is the printer in the office?"], lines, apart, judge)
+    (printer,) = answering(["What is the printer in the office?"], lines, apart, judge())
     assert printer.text.startswith("D-97")
 
 
@@ -140,3 +140,27 @@ def test_what_is_beside_what_was_said_helps_the_words_that_lean_alone() -> None:
     same = Scripted({("Where?", lines[0].text): 4.0, ("Where?", lines[1].text): 3.0})
     first, *_ = answering(["Where?"], lines, near, same, thread=thread)
     assert first.id == lines[0].id
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("The key is blue.", "the KEY is   blue", True),
+        ("The key hangs on a hook by the old green door of the hut in the valley.",
+         "The key hangs on a hook by the green door of the hut in the valley.", True),
+        ("The code of the safe on the left of the door is 7731 since the last repair.",
+         "The code of the safe on the left of the door is 7732 since the last repair.", False),
+        ("In May we met Anna at the station by the river and went up to the hut with her.",
+         "In May we met Bob at the station by the river and went up to the hut with her.", False),
+        ("The key is blue.", "The key is red.", False),
+    ],
+)  # fmt: skip
+def test_what_says_the_same(one: str, other: str, *, same: bool) -> None:
+    for texts in ([one, other], [other, one]):
+        assert len(distinct(numbered(*texts))) == (1 if same else 2)
+
+
+def test_the_first_of_those_that_repeat_is_kept_in_order() -> None:
+    texts = ["The key is blue.", "The key is red.", "the KEY is   blue", "The door is red."]
+    kept = distinct(numbered(*texts))
+    assert [each.text for each in kept] == [texts[0], texts[1], texts[3]]

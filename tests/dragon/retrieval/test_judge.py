@@ -64,11 +64,10 @@ def test_greetings_need_no_document_and_questions_do() -> None:
 
 
 def test_a_script_that_it_was_not_taught_is_not_judged() -> None:
-    judge = Judge.load()
     for question in ("鍵はどこですか？", "Где лежит ключ?"):
-        (logits,) = judge.logits(question, [[Line("The key hangs on a nail.")]])
-        assert (list(logits), judge.needless(question)) == ([0.0], -np.inf)
-    assert judge.logits("E28?", [[Line("E28: no flame.")]])[0].all()
+        (logits,) = judge().logits(question, [[Line("The key hangs on a nail.")]])
+        assert (list(logits), judge().needless(question)) == ([0.0], -np.inf)
+    assert judge().logits("E28?", [[Line("E28: no flame.")]])[0].all()
 
 
 def test_none_and_the_lines_are_one_distribution() -> None:

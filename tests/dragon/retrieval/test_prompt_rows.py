@@ -87,3 +87,26 @@ def test_only_a_text_to_continue_is_weighed_by_cosine() -> None:
     assert Answers.LINES.continues(raw=True)
     assert not Answers.QUOTES.continues(raw=True)
     assert not any(style.continues(raw=False) for style in Answers)
+
+
+@pytest.mark.parametrize(
+    ("setting", "quotes", "expected"),
+    [
+        (None, True, Answers.QUOTES),
+        (None, False, Answers.WORDS),
+        ("words", True, Answers.WORDS),
+        ("quotes", False, Answers.QUOTES),
+    ],
+)
+def test_the_setting_rules_and_else_the_model(
+    setting: str | None, expected: Answers, *, quotes: bool
+) -> None:
+    assert Answers.of(setting, quotes=quotes) is expected
+
+
+def test_a_text_to_continue_keeps_rows_and_so_do_quotes() -> None:
+    assert Answers.WORDS.on(raw=False) is Answers.WORDS
+    assert Answers.WORDS.on(raw=True) is Answers.ROWS
+    for raw in (False, True):
+        assert Answers.QUOTES.on(raw=raw) is Answers.QUOTES
+        assert Answers.ROWS.on(raw=raw) is Answers.ROWS

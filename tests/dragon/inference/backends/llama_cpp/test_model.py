@@ -186,16 +186,6 @@ def test_what_is_no_adapter_is_refused(embedded_gguf: Path, tokenizer: Tokenizer
         ModelChoice(model="folder", adapter=embedded_gguf)
 
 
-def test_slots_are_counted(llama: LlamaCpp) -> None:
-    free = llama.cache.free
-    slots = llama.cache.acquire(3)
-    assert slots == [0, 1, 2]
-    assert llama.cache.free == free - 3
-    assert llama.cache.acquire(free) is None
-    llama.cache.release(slots)
-    assert llama.cache.free == free
-
-
 def test_its_tokenizer_is_the_same(
     embedded_gguf: Path, tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -146,28 +146,24 @@ def test_several_models(served: Served, tokenizer: Tokenizer) -> None:
         assert discovery.find(ServerClient(url, None), tokenizer, "two").model == "two"
 
 
-def test_one_that_only_chats(served: Served, tokenizer: Tokenizer) -> None:
-    with serving(served, Behaviour(completes=False)) as url:
-        assert refused(url, tokenizer) == (
-            "DRAGON_MODEL: the model server at URL only chats, and does not continue a text: "
-            + INSTEAD
-        )
-
-
-def test_one_that_names_no_likeliest_tokens(served: Served, tokenizer: Tokenizer) -> None:
-    with serving(served, Behaviour(logprobs=False)) as url:
-        assert refused(url, tokenizer) == (
-            "DRAGON_MODEL: the model server at URL does not name the likeliest tokens (logprobs) "
-            "of a text: " + INSTEAD
-        )
-
-
-def test_one_that_refuses_every_completion(served: Served, tokenizer: Tokenizer) -> None:
-    with serving(served, Behaviour(most=0)) as url:
-        assert refused(url, tokenizer) == (
-            "DRAGON_MODEL: the model server at URL does not complete a text as it is: the model "
-            f"server refuses the request (400 greater than max allowed: 0); {INSTEAD}"
-        )
+@pytest.mark.parametrize(
+    ("behaviour", "does"),
+    [
+        (Behaviour(completes=False), "only chats, and does not continue a text: "),
+        (Behaviour(logprobs=False), "does not name the likeliest tokens (logprobs) of a text: "),
+        (
+            Behaviour(most=0),
+            "does not complete a text as it is: the model server refuses the request "
+            "(400 greater than max allowed: 0); ",
+        ),
+    ],
+    ids=["chats", "no likeliest", "refuses"],
+)
+def test_one_that_is_of_no_use(
+    served: Served, tokenizer: Tokenizer, behaviour: Behaviour, does: str
+) -> None:
+    with serving(served, behaviour) as url:
+        assert refused(url, tokenizer) == f"DRAGON_MODEL: the model server at URL {does}{INSTEAD}"
 
 
 @pytest.mark.parametrize(
