@@ -32,7 +32,6 @@ def test_others_are_made_listed_and_revoked(tmp_path: Path) -> None:
     run("add", "bela")
     keys = api_keys(tmp_path)
     found = find(keys.read(), made.stdout.splitlines()[0])
-    assert found is not None
     assert (found.name, found.may) == ("anna", May.UPLOAD)
     listed = ["anna  upload  shared", "bela  ask  shared"]
     assert run("list").stdout.splitlines() == listed

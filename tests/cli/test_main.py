@@ -88,7 +88,6 @@ class Up:
         self.lines: list[str] = []
 
     def read_until(self, text: str) -> None:
-        assert self.process.stdout is not None
         for line in self.process.stdout:
             self.lines.append(line.rstrip())
             if text in line:
@@ -112,7 +111,6 @@ def up(environment: dict[str, str], tmp_path: Path) -> Iterator[Up]:
     if running.process.poll() is None:
         os.killpg(running.process.pid, signal.SIGKILL)
         running.process.wait()
-    assert running.process.stdout is not None
     running.process.stdout.close()
 
 

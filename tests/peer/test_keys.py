@@ -15,10 +15,8 @@ def test_set_and_named_keys(tmp_path: Path) -> None:
     made = key_file(tmp_path).add("anna", tokens_a_day=1000, answers=2, share=3)
     ring = KeyRing(("a-key-that-is-set",), key_file(tmp_path))
     found = ring.find(made)
-    assert found is not None
     assert (found.name, found.tokens_a_day, found.answers, found.share) == ("anna", 1000, 2, 3)
     given = ring.find("a-key-that-is-set")
-    assert given is not None
     assert (given.name, given.tokens_a_day) == ("set 1", None)
     assert ring.find("another") is None
 

@@ -32,7 +32,6 @@ def side(logits: torch.Tensor, log_h: int, weights: tuple[float, ...] = (0.75, 0
 
 def exact(device: Side, cloud: Side) -> torch.Tensor:
     """log p over the whole vocabulary, in float64: the slow way."""
-    assert isinstance(device, DetailedSide)
     eta = device_weight(device.log_h, cloud.log_h) / ETA_ONE
     own = device.full.mixed.double().exp()
     other = torch.from_numpy(cloud.wire.dense(VOCABULARY) / cloud.wire.total)
@@ -66,8 +65,6 @@ def test_the_cloud_s_own_cut_is_all_that_is_missing() -> None:
     chance = torch.Generator().manual_seed(5)
     device = side(torch.randn(2, VOCABULARY, generator=chance) * 6, 0)
     cloud = side(torch.randn(2, VOCABULARY, generator=chance) * 6, 0)
-    assert isinstance(device, DetailedSide)
-    assert isinstance(cloud, DetailedSide)
     token = int(cloud.wire.ids[cloud.wire.weights.argmax()])
     whole = torch.logaddexp(device.full.mixed, cloud.full.mixed) - math.log(2)
     found = distribution.estimate(Settled(0, token, device, cloud), TOP)
@@ -81,13 +78,11 @@ def test_a_cloud_of_no_weight_has_no_share() -> None:
     cloud = side(torch.randn(1, VOCABULARY, generator=chance) * 5, -64 * 1024)
     found = distribution.estimate(Settled(0, 7, device, cloud), 5)
     assert found.cloud == 0.0
-    assert isinstance(device, DetailedSide)
     assert found.top == distribution.alone(device.full, 7, 5).top
 
 
 def test_what_one_side_wrote_alone_is_its_own() -> None:
     device = side(torch.randn(2, VOCABULARY), 0)
-    assert isinstance(device, DetailedSide)
     settled = Settled(0, 4, device, None)
     assert distribution.estimate(settled, 3) == distribution.alone(device.full, 4, 3)
     assert distribution.distance(settled) is None

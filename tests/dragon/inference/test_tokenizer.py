@@ -256,8 +256,7 @@ def test_any_tokens_at_all(ids: list[int]) -> None:
 
 def test_end_tokens_say_nothing() -> None:
     of = tokenizer("embedded")
-    text = TextStream(of)
-    end = next(iter(of.end_ids))
+    text, end = TextStream(of), next(iter(of.end_ids))
     assert text.push([*of.encode("Ulm."), end]) + text.finish() == "Ulm."
 
 
@@ -329,9 +328,7 @@ def test_a_tokenizer_json_is_its_directory() -> None:
 def test_text_stands_for_tokens_where_it_is_cut_into_them_again() -> None:
     tokenizer = Tokenizer.load(EMBEDDED)
     ids = tokenizer.document_row("Zürich – 100 €") + tokenizer.conversation(QUESTION)
-    text = tokenizer.text_of(ids)
-    assert text is not None
-    assert tokenizer.parsed(text) == ids
+    assert tokenizer.parsed(tokenizer.text_of(ids)) == ids
     apart = [*tokenizer.encode("ho"), *tokenizer.encode("use")]
     assert tokenizer.encode("house") != apart
     assert tokenizer.text_of(apart) is None

@@ -45,7 +45,6 @@ def expected(model: LanguageModel, text: Sequence[int]) -> Side:
     """The side after `text`: every row whole, without what a decoder holds."""
     nats = torch.tensor(scratch(text), dtype=torch.float64)
     slots = model.cache.acquire(1)
-    assert slots is not None
     mixed = torch.zeros(tiny.VOCABULARY)
     for weight, row in zip(torch.softmax(nats, 0), ROWS, strict=True):
         tokens = torch.tensor([[*row.tokens, *CONVERSATION, *text]])

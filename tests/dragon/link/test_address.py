@@ -79,7 +79,6 @@ def test_nothing_is_sent_to_another_certificate(certificate: Certificate) -> Non
 
     def connect(address: PeerAddress) -> None:
         tls = address.tls()
-        assert tls is not None
         with socket.create_connection(("127.0.0.1", port)) as plain, tls.wrap_socket(plain) as own:
             own.sendall(b"the key")
 
@@ -102,7 +101,6 @@ def test_nothing_is_sent_to_another_certificate(certificate: Certificate) -> Non
 
 def test_without_a_pin_certificates_are_checked() -> None:
     context = PeerAddress("wss://peer.example/v1/link").tls()
-    assert context is not None
     assert context.verify_mode is ssl.CERT_REQUIRED
     assert context.check_hostname
     assert PeerAddress("ws://127.0.0.1/v1/link").tls() is None

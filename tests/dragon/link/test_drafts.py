@@ -28,9 +28,7 @@ HEAD = 5 + DRAFT_HEAD_BYTES  # kind and stream id come first
 
 
 def frame_of(message: Draft | Target | Correction, stream: int) -> bytes:
-    frame = encode(message, stream)
-    assert isinstance(frame, bytes)
-    return frame
+    return encode(message, stream)
 
 
 u16 = st.integers(0, (1 << 16) - 1)
@@ -98,7 +96,6 @@ def test_decode_time_is_clamped_to_its_field() -> None:
     draft = a_draft(3)
     slow = Draft(3, 5, 700, 690, draft.checksum, draft.token, 1 << 40, draft.side)
     _, got = decode(frame_of(slow, 1), VOCABULARY)
-    assert isinstance(got, Draft)
     assert got.decode_us == (1 << 32) - 1
 
 

@@ -159,9 +159,7 @@ OPEN = Open(
 
 
 def encode(message: Message, stream: int = registry.LINK) -> str:
-    frame = registry.encode(message, stream)
-    assert isinstance(frame, str)
-    return frame
+    return registry.encode(message, stream)
 
 
 def decode_or_refuse(frame: str) -> None:

@@ -30,17 +30,11 @@ from dragon.protocol.session import Session
 from dragon.protocol.state import MAX_RESYNCS
 from dragon.sampling.mixture import LOG_H_LIMIT, Side
 from dragon.sampling.params import Sampling
-from dragon.sampling.quantized import WireDistribution
 from dragon.sampling.role import Role
-from tests.dragon.protocol.toy import END, World, reference
+from tests.dragon.protocol.toy import END, World, reference, sure, work
 
 GREEDY = Sampling(temperature=0.0)
 LIMITS = Limits(frozenset({END}), 20)
-
-
-def sure(token: int, log_h: int = 0) -> Side:
-    """A side that knows what comes."""
-    return Side(WireDistribution.of([token], [1 << 16]), log_h)
 
 
 def session(role: Role, *, window: int = 4, catch_up: bool = False, **more: Any) -> Session:
@@ -53,12 +47,6 @@ def session(role: Role, *, window: int = 4, catch_up: bool = False, **more: Any)
         catch_up=catch_up,
         **more,
     )
-
-
-def work(of: Session) -> Work:
-    wanted = of.next_work()
-    assert wanted is not None
-    return wanted
 
 
 def say(of: Session, *sides: Side) -> list[Draft]:

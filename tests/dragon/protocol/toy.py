@@ -38,6 +38,18 @@ TRUNCATIONS: tuple[dict[str, Any], ...]
 TRUNCATIONS = ({}, {}, {}, {"top_p": 0.8}, {"top_k": 2}, {"top_k": 3, "min_p": 0.2})
 
 
+def sure(token: int, log_h: int = 0) -> Side:
+    """A side that knows what comes."""
+    return Side(WireDistribution.of([token], [1 << 16]), log_h)
+
+
+def work(of: Session) -> Work:
+    """What a session wants decoded: there is something."""
+    wanted = of.next_work()
+    assert wanted is not None
+    return wanted
+
+
 @lru_cache(maxsize=1 << 15)
 def toy_side(role: Role, text: tuple[int, ...], likeness: float = 0.6) -> Side:
     """What a side says after `text`: a function of role and text alone, alike on both in part.

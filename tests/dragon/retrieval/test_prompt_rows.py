@@ -76,7 +76,6 @@ def test_a_text_is_continued_from_what_is_near_not_from_what_answers() -> None:
 
 def test_a_side_with_a_passage_counts_more_than_one_without() -> None:
     (hit,) = hits([("The lamp is lit.", "")])
-    assert hit.vector is not None
     opposite = replace(hit, vector=-Letters().embed(["The lamp"])[0])
     (weighed,) = continuing(Letters(), "The lamp", [opposite], MAX_SLOPE)
     assert weighed.relevance > BARE_RELEVANCE

@@ -30,7 +30,6 @@ def test_relevance_is_that_of_question_and_text(tokenizer: Tokenizer) -> None:
         Row((3,), BARE_RELEVANCE),
     ]
     made = rescoring(embedder(), tokenizer, QUESTION, rows, 8, SLOPE)
-    assert made is not None
     assert made.every == 8
     text = " For the climb in the mountains you have to bring"
     dentist, hike, bare = made.relevance(tokenizer.encode(text))
@@ -44,7 +43,6 @@ def test_relevance_is_that_of_question_and_text(tokenizer: Tokenizer) -> None:
 def test_the_newest_tokens_count(tokenizer: Tokenizer) -> None:
     rows = [Row((1,), 0.0, vector=embedder().embed(DOCUMENTS)[1])]
     made = rescoring(embedder(), tokenizer, QUESTION, rows, 8, SLOPE)
-    assert made is not None
     text = tokenizer.encode(" word" * 500 + " rope and boots")
     assert made.relevance(text) == made.relevance(text[-RECENT_TOKENS:])
 

@@ -93,12 +93,10 @@ def test_its_text_is_that_of_the_reference(
 def test_where_the_cloud_was_right_only_a_count_goes_up() -> None:
     device, cloud = session(Role.DEVICE), session(Role.CLOUD)
     for draft in decode(cloud, side(a=1), side(b=1)):
-        assert isinstance(draft, Draft)
         device.receive(draft)
     sent = decode(device, side(a=1), side(b=1))
-    assert [(m.position, m.tokens) for m in sent if isinstance(m, Correction)] == [(1, ()), (2, ())]
+    assert [(m.position, m.tokens) for m in sent] == [(1, ()), (2, ())]
     for message in sent:
-        assert isinstance(message, Correction)
         cloud.receive(message)
     assert device.committed == cloud.committed == [1, 2]
     assert (cloud.queues.own_epoch, device.queues.remote_epoch) == (0, 0)
@@ -111,15 +109,12 @@ def test_a_certain_token_waits_for_no_draft() -> None:
     assert decode(device, CERTAIN) == []
     assert device.committed == [1]
     (correction,) = decode(device, side(c=1))  # the cloud is needed here
-    assert isinstance(correction, Correction)
     assert (correction.position, correction.tokens) == (0, (1,))
     for draft in late:  # of another token, and of what would have followed it
-        assert isinstance(draft, Draft)
         device.receive(draft)
     assert device.committed == [1]
     cloud.receive(correction)
     (draft,) = decode(cloud, side(c=1))
-    assert isinstance(draft, Draft)
     assert (draft.position, draft.epoch) == (1, 1)
     device.receive(draft)
     assert device.committed == [1, 3]
@@ -131,9 +126,7 @@ def test_a_certain_token_that_the_cloud_drafts_too_costs_it_nothing() -> None:
     device.rule.weigh(0)
     (correction,) = decode(device, CERTAIN, side(b=1))
     for draft in late:
-        assert isinstance(draft, Draft)
         device.receive(draft)
-    assert isinstance(correction, Correction)
     cloud.receive(correction)
     assert (cloud.queues.own_epoch, device.queues.remote_epoch) == (0, 0)
     assert [d.token for d in cloud.queues.own] == [2, 3]
@@ -157,7 +150,6 @@ def test_many_certain_tokens_go_up_in_messages_that_the_wire_takes() -> None:
     sent = decode(device, *[CERTAIN] * 300, side(c=1))
     assert len(sent) > 1
     for message in sent:
-        assert isinstance(message, Correction)
         cloud.receive(registry.decode(registry.encode(message, 1), Role.DEVICE, VOCABULARY)[1])
     assert device.committed == cloud.committed == [1] * 300
 
@@ -193,7 +185,6 @@ def test_a_device_s_draft_is_a_fault() -> None:
 def test_nothing_goes_up_once_the_answer_is_complete() -> None:
     device, cloud = session(Role.DEVICE), session(Role.CLOUD)
     for draft in decode(cloud, Side(WireDistribution.of([END], [1]), 0)):
-        assert isinstance(draft, Draft)
         device.receive(draft)
     assert decode(device, Side(WireDistribution.of([END], [1]), 0)) == []
     assert device.finished

@@ -25,11 +25,10 @@ from dragon.protocol.rules import sequencewise
 from dragon.protocol.rules.sequencewise import MAX_STALLS, Sequencewise, log_likelihood
 from dragon.protocol.session import Session
 from dragon.sampling import mixture
-from dragon.sampling.mixture import ETA_MIN, ETA_ONE, Side
+from dragon.sampling.mixture import ETA_MIN, ETA_ONE
 from dragon.sampling.params import Sampling
-from dragon.sampling.quantized import WireDistribution
 from dragon.sampling.role import Role
-from tests.dragon.protocol.toy import END, TRUNCATIONS, World, toy_likelihood, toy_side
+from tests.dragon.protocol.toy import END, TRUNCATIONS, World, sure, toy_likelihood, toy_side, work
 
 GREEDY = Sampling(temperature=0.0)
 LIMITS = Limits(frozenset({END}), 10)
@@ -274,18 +273,8 @@ def test_any_faults(
 # By example.
 
 
-def sure(token: int, log_h: int = 0) -> Side:
-    return Side(WireDistribution.of([token], [1 << 16]), log_h)
-
-
 def session(role: Role = Role.DEVICE, limits: Limits = LIMITS, *, joint: bool = True) -> Session:
     return Session(role, GREEDY, limits, Sequencewise, joint=joint)
-
-
-def work(of: Session) -> Work:
-    wanted = of.next_work()
-    assert wanted is not None
-    return wanted
 
 
 def write(of: Session, tokens: Sequence[int], likelihood: float = -3.0) -> None:

@@ -129,7 +129,6 @@ def test_a_kill_between_saving_and_loading(
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     ) as process:
-        assert process.stdout is not None
         assert process.stdout.readline() == b"now\n"
         process.send_signal(signal.SIGKILL)
     model = load(exact=True)
@@ -176,7 +175,6 @@ def test_unwrapped_and_wrapped_is_the_same(load: Load) -> None:
         run = model._runs[0]
         state = model._context.read(run.sequence)
         layout = model._layout
-        assert layout is not None
         kept = layout.unwrap(state)
         assert layout.tokens(kept) == 80
         if run.sequence == 0:

@@ -122,10 +122,8 @@ def test_what_ends_a_text_may_be_corrected(
 def test_a_released_row_is_no_longer_written(vllm: Running, words: list[int]) -> None:
     vllm.behaviour.fault = "freeze"
     slots = vllm.model.cache.acquire(1)
-    assert slots is not None
     forward(vllm.model, 0, words)
     stream = vllm.model._rows[slots[0]].stream
-    assert stream is not None
     vllm.model.cache.release(slots)
     with vllm.model._changed:
         assert vllm.model._changed.wait_for(lambda: stream.ended, 30)
