@@ -127,51 +127,30 @@ def schedule(chance: random.Random) -> Schedule:
 
 def corrupted(message: SessionMessage, how: str) -> SessionMessage:
     """A frame as a fault on the way would have made it; other kinds of message pass unharmed."""
-    if isinstance(message, Target):
-        match how:
-            case "token":
-                return replace(message, token=(message.token + 1) % VOCABULARY)
-            case "position":
-                return replace(message, position=message.position + 1)
-            case "incarnation":
-                return replace(message, incarnation=message.incarnation + 1)
-            case "verdict":
-                return replace(message, cloud_kept=not message.cloud_kept)
-            case "next":
-                return replace(message, next=message.next.other)
-        return message
-    if isinstance(message, Correction):
-        match how:
-            case "token":
-                tokens = tuple((token + 1) % VOCABULARY for token in message.tokens)
-                return replace(message, tokens=tokens)
-            case "checksum":
-                return replace(message, checksum=message.checksum ^ 1)
-            case "incarnation":
-                return replace(message, incarnation=message.incarnation + 1)
-            case "position":
-                return replace(message, position=message.position + 1)
-        return message
-    if not isinstance(message, Draft):
-        return message
-    match how:
-        case "token":
-            return replace(message, token=(message.token + 1) % VOCABULARY)
-        case "checksum":
-            return replace(message, checksum=message.checksum ^ 1)
-        case "epoch":
-            return replace(message, epoch=message.epoch + 1)
-        case "old epoch":
-            return replace(message, epoch=max(0, message.epoch - 1))
-        case "committed":
-            return replace(message, committed=message.committed + 3)
-        case "incarnation":
-            return replace(message, incarnation=message.incarnation + 1)
-        case "position":
-            return replace(message, position=message.position + 1)
-        case "log h":
-            return replace(message, side=Side(message.side.wire, message.side.log_h + 700))
-    return message
+    match message, how:
+        case (Correction(), "token"):
+            change = {"tokens": tuple((token + 1) % VOCABULARY for token in message.tokens)}
+        case (Draft() | Target(), "token"):
+            change = {"token": (message.token + 1) % VOCABULARY}
+        case (Draft() | Correction(), "checksum"):
+            change = {"checksum": message.checksum ^ 1}
+        case (Draft() | Correction() | Target(), "incarnation" | "position"):
+            change = {how: getattr(message, how) + 1}
+        case (Draft(), "epoch"):
+            change = {"epoch": message.epoch + 1}
+        case (Draft(), "old epoch"):
+            change = {"epoch": max(0, message.epoch - 1)}
+        case (Draft(), "committed"):
+            change = {"committed": message.committed + 3}
+        case (Draft(), "log h"):
+            change = {"side": Side(message.side.wire, message.side.log_h + 700)}
+        case (Target(), "verdict"):
+            change = {"cloud_kept": not message.cloud_kept}
+        case (Target(), "next"):
+            change = {"next": message.next.other}
+        case _:
+            return message
+    return replace(message, **change)
 
 
 def rule_of(rule: type[Rule], seed: int, *, certificates: bool) -> Callable[[Session], Rule]:

@@ -1,4 +1,4 @@
-"""A bounded target tells no more than it may, and as much as it may."""
+"""A bounded target tells no more than it may, and as much as it may; bounds add up and convert."""
 
 from __future__ import annotations
 
@@ -7,10 +7,20 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from scipy.stats import binom  # type: ignore[import-untyped]
 
 from dragon.sampling.noise import Floats
 from dragon.sampling.params import Sampling
-from dragon.sampling.privacy import bounded, divergence, drawn
+from dragon.sampling.privacy import (
+    DELTA,
+    Budget,
+    bounded,
+    divergence,
+    drawn,
+    epsilon_of,
+    order_for,
+    rdp_within,
+)
 from dragon.sampling.quantized import WireDistribution
 from dragon.sampling.truncation import nucleus
 
@@ -111,3 +121,46 @@ def test_draws_follow_the_distribution_and_the_key() -> None:
     assert again == draws[:100]
     other = [drawn(ids, np.log(p), b"another " * 4, position) for position in range(100)]
     assert other != draws[:100]
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0, 16.0])
+def test_an_epsilon_is_spent_whole(epsilon: float) -> None:
+    budget = Budget.of(epsilon, tokens=20)
+    assert epsilon_of(budget.order, budget.total) == pytest.approx(epsilon)
+    assert budget.epsilon == 0.0
+    for _ in range(20):
+        assert budget.allowance == pytest.approx(budget.total / 20)
+        budget.charge(budget.allowance)
+    assert budget.epsilon == pytest.approx(epsilon)
+    assert budget.allowance == pytest.approx(0.0, abs=1e-12)
+
+
+def test_the_order_is_the_best_there_is() -> None:
+    for epsilon in (1.0, 4.0, 16.0):
+        best = order_for(epsilon)
+        value = rdp_within(best, epsilon) / best
+        assert value > 0.0
+        for order in np.linspace(1.5, 200.0, 400):
+            assert rdp_within(order, epsilon) / order <= value * 1.01
+
+
+@pytest.mark.parametrize(("epsilon", "rounds"), [(0.5, 50), (1.0, 20), (4.0, 10), (16.0, 3)])
+def test_a_composed_mechanism_keeps_its_promise(epsilon: float, rounds: int) -> None:
+    """Randomised answers whose privacy loss is known exactly: the hockey-stick divergence."""
+    order = order_for(epsilon)
+    share = rdp_within(order, epsilon) / rounds
+
+    def rdp(bias: float) -> float:
+        one, two = (np.log(np.array([0.5 + b, 0.5 - b])) for b in (bias, -bias))
+        return max(divergence(one, two, order), divergence(two, one, order))
+
+    low, high = 0.0, 0.499
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rdp(middle) <= share else (low, middle)
+    counts = np.arange(rounds + 1)
+    with_it, without = (binom.pmf(counts, rounds, 0.5 + b) for b in (low, -low))
+    leaked = np.maximum(0.0, with_it - math.exp(epsilon) * without).sum()
+    assert leaked <= DELTA
+    # And not by far too much: half of the epsilon is not kept.
+    assert np.maximum(0.0, with_it - math.exp(epsilon / 2) * without).sum() > DELTA
