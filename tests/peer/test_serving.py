@@ -1,4 +1,7 @@
-"""Rows of the cloud: a passage each, or all of them numbered for a model that writes."""
+"""Rows of the cloud: a passage each, or all of them numbered for a model that writes.
+
+And document KV, which waits for a slot. Covers `peer.context`.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +13,23 @@ from typing import Any
 
 import pytest
 
+from dragon.inference.backends.torch.cache import TensorKV
 from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.decoder import Decoder
 from dragon.inference.engine import Engine
-from dragon.inference.rows import room_for_document
+from dragon.inference.rows import Row, room_for_document
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
+from dragon.link.bodies import Bulk
 from dragon.retrieval.prompt_rows import NOTHING_FOUND, Answers
-from dragon.retrieval.relevance import BARE_RELEVANCE
+from dragon.retrieval.relevance import BARE_RELEVANCE, Hit
 from harness.models import SMALL_MODEL
+from peer.context import PeerMetrics, ReturnTimes, Shared
 from peer.corpus.builder import Sharding, build
 from peer.corpus.shard import Shard
 from peer.corpus.store import Corpus, FarCorpus, ShardError, shard_name
 from peer.corpus.versions import Versions
-from peer.serving import Retriever
+from peer.serving import CloudFetch, Retriever
 from tests import tiny
 from tests.samples import embedder, judge
 
@@ -219,3 +226,70 @@ async def test_a_search_that_a_new_version_overtakes_ends_in_its_own(
     assert not other.asked.is_set()
     assert (await retriever.find(asked, 20, 40)).hits == []
     assert other.asked.is_set()
+
+
+# Documents for a device.
+
+HIT = Hit(1, "a", "A", "Nairobi lies in Kenya.", 0.9, 3.0)
+
+
+class OneDocument:
+    """A retriever that knows one."""
+
+    async def search(self, query: str, top_k: int) -> list[Hit]:
+        return [HIT]
+
+
+@pytest.mark.timeout(120)
+async def test_a_fetch_waits_for_a_slot(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    model = LanguageModel.load(tiny.save(tmp_path), tiny.VOCABULARY)
+    engine = Engine(model)
+    answers: list[Decoder] = []
+    while engine.free_slots:
+        answers.append(engine.open([Row(tuple(tokenizer.document_row("x")), 0.0)], [20]))
+        await asyncio.wrap_future(answers[-1].prefilled)
+    shared: dict[str, Any] = {
+        "engine": engine,
+        "tokenizer": tokenizer,
+        "retriever": OneDocument(),
+        "hello": control.Hello(),
+        "max_sessions": 1,
+        "metrics": PeerMetrics(lambda: 0),
+        "decode": None,
+        "usage": None,
+    }
+    asked = control.Fetch(query="?", top_k=1, raw=False, weights=model.weights)
+    fetched = CloudFetch(Shared(**shared), asked).messages()
+    assert isinstance(await anext(fetched), control.Fetched)
+
+    async def collect() -> bytes:
+        return b"".join([each.data async for each in fetched if isinstance(each, Bulk)])
+
+    rest = asyncio.ensure_future(collect())
+    await asyncio.wrap_future(engine.submit_urgent(lambda: None))
+    assert not rest.done()
+    engine.close(answers.pop())
+    data = await rest
+    assert len(data) == model.packed_bytes(len(tokenizer.document_row(HIT.text)))
+    assert isinstance(TensorKV.unpack(data, *model._kv_shape), TensorKV)
+    await asyncio.wrap_future(engine.submit_urgent(lambda: None))
+    assert engine.free_slots == 1
+    await asyncio.to_thread(engine.stop)
+
+
+# When those without a place come back: as places become free, and not all at once.
+
+
+def test_they_come_back_as_answers_end() -> None:
+    turns = ReturnTimes()
+    # Four answers of 8 s: one ends every 2 s.
+    assert [turns.next(100.0, 8.0, 4) for _ in range(3)] == [2, 4, 6]
+    assert turns.next(105.0, 8.0, 4) == 3  # 8 s after the first was told
+    assert turns.next(200.0, 8.0, 4) == 2  # all of those have been
+
+
+def test_nobody_is_told_to_come_at_once_or_in_an_hour() -> None:
+    turns = ReturnTimes()
+    assert turns.next(0.0, 0.01, 64) == 1
+    assert turns.next(0.0, 3600.0, 1) == 30
+    assert turns.next(0.0, 3600.0, 1) == 30

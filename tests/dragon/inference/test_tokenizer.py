@@ -16,7 +16,7 @@ from transformers import PreTrainedTokenizerFast
 from dragon.errors import ConfigurationError, InvalidRequestError
 from dragon.inference.chat_template import PLAIN_TEMPLATE
 from dragon.inference.reading import TextStream
-from dragon.inference.tokenizer import Message, Tokenizer
+from dragon.inference.tokenizer import Marks, Message, Tokenizer, marks_of
 from harness.models import SMALL_MODEL
 from tests.templates import backend
 
@@ -344,3 +344,29 @@ def test_tokens_by_their_text() -> None:
 
 def is_text(piece: bytes) -> bool:
     return bool(piece.decode(errors="ignore"))
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "marks"),
+    [
+        (
+            {"a", "<|fim_middle|>", "<|fim_suffix|>", "<|fim_prefix|>", "<|endoftext|>"},
+            Marks("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", ("<|endoftext|>",)),
+        ),
+        (
+            {"<fim_prefix>", "<fim_suffix>", "<fim_middle>", "<file_sep>"},
+            Marks("<fim_prefix>", "<fim_suffix>", "<fim_middle>", ("<file_sep>",)),
+        ),
+        (
+            {"<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"},
+            Marks("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"),
+        ),
+        (
+            {"▁<PRE>", "▁<SUF>", "▁<MID>", "▁<EOT>"},
+            Marks("▁<PRE>", "▁<SUF>", "▁<MID>", ("▁<EOT>",)),
+        ),
+        ({"<|fim_prefix|>", "<|fim_suffix|>", "<fim_middle>", "<|endoftext|>"}, None),
+    ],
+)
+def test_each_family_marks_texts_its_way(vocabulary: set[str], marks: Marks | None) -> None:
+    assert marks_of(vocabulary) == marks
