@@ -140,7 +140,7 @@ def test_up_prints_what_a_person_needs(up: Up, environment: dict[str, str], tmp_
     assert int(threads) == max(1, (os.cpu_count() or 1) // 2)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_everything(up: Up, number: signal.Signals) -> None:
     up.read_until("Ctrl-C")
     up.process.send_signal(number)

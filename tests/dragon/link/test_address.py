@@ -11,27 +11,19 @@ from pathlib import Path
 import pytest
 
 from dragon.link.address import PeerAddress, addresses, fingerprint
-from tests.certificates import Certificate, self_signed
+from tests.certificates import self_signed
 
 PIN = "ab" * 32
 
 
-def test_a_list_of_peers() -> None:
+def test_a_list_of_peers_with_paths_or_without() -> None:
     colons = ":".join(["AB"] * 32)
-    found = addresses(f" ws://127.0.0.1:1/v1/link, wss://peer.example/v1/link#sha256={colons},")
-    assert found == (
-        PeerAddress("ws://127.0.0.1:1/v1/link"),
-        PeerAddress("wss://peer.example/v1/link", PIN),
-    )
-
-
-def test_a_peer_may_be_given_without_a_path() -> None:
-    found = addresses(f"ws://127.0.0.1:1,wss://peer.example/#sha256={PIN},wss://a.example/dragon")
-    assert found == (
-        PeerAddress("ws://127.0.0.1:1/v1/link"),
-        PeerAddress("wss://peer.example/v1/link", PIN),
-        PeerAddress("wss://a.example/dragon"),
-    )
+    local = PeerAddress("ws://127.0.0.1:1/v1/link")
+    pinned = PeerAddress("wss://peer.example/v1/link", PIN)
+    whole = f" ws://127.0.0.1:1/v1/link, wss://peer.example/v1/link#sha256={colons},"
+    assert addresses(whole) == (local, pinned)
+    short = f"ws://127.0.0.1:1,wss://peer.example/#sha256={PIN},wss://a.example/dragon"
+    assert addresses(short) == (local, pinned, PeerAddress("wss://a.example/dragon"))
 
 
 @pytest.mark.parametrize(
@@ -50,12 +42,8 @@ def test_what_is_no_safe_list(setting: str, advice: str) -> None:
         addresses(setting)
 
 
-@pytest.fixture
-def certificate(tmp_path: Path) -> Certificate:
-    return self_signed(tmp_path)
-
-
-def test_nothing_is_sent_to_another_certificate(certificate: Certificate) -> None:
+def test_nothing_is_sent_to_another_certificate(tmp_path: Path) -> None:
+    certificate = self_signed(tmp_path)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate.chain, certificate.key)
     heard: list[bytes] = []

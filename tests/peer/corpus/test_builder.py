@@ -21,11 +21,9 @@ from dragon.errors import ConfigurationError, DocumentError, StorageError
 from dragon.retrieval.chunking import sentences
 from dragon.retrieval.index import Vectors
 from harness.faults.disk import small_disk
-from harness.services import DEMO_CORPUS
 from peer.corpus import builder as module
 from peer.corpus.builder import Sharding, build
 from peer.corpus.parts import Workers
-from peer.corpus.passage_reader import read_records
 from peer.corpus.store import Corpus
 from peer.corpus.versions import Manifest
 from tests.peer.corpus.sources import (
@@ -315,9 +313,3 @@ def test_several_processes_make_what_one_makes(tmp_path: Path) -> None:
     assert held(tmp_path / "one", "v1") == held(tmp_path / "two", "v1")
     one, two = (Corpus.open(tmp_path / each)._shards[0] for each in ("one", "two"))
     assert two.vectors(range(1, 121)) == pytest.approx(one.vectors(range(1, 121)), abs=2e-3)
-
-
-def test_the_demo_corpus_is_well_formed() -> None:
-    records = list(read_records(DEMO_CORPUS))
-    assert len(records) >= 300
-    assert len({record.id for record in records}) == len(records)
