@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import sqlite3
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -42,11 +42,9 @@ async def used(data_dir: Path) -> None:
     await engine.dispose()
 
 
-def altered(data_dir: Path, statement: str) -> None:
-    connection = sqlite3.connect(data_dir / DATABASE)
-    with connection:
-        connection.execute(statement)
-    connection.close()
+def sql(data_dir: Path, statement: str) -> list[tuple[str, ...]]:
+    with closing(sqlite3.connect(data_dir / DATABASE)) as connection, connection:
+        return connection.execute(statement).fetchall()
 
 
 def test_all_is_well(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,14 +63,12 @@ def test_all_is_well(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None
 def test_documents_that_were_moved_or_watched_are_as_they_were(
     data_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    altered(data_dir, "UPDATE documents SET collection = 'house' WHERE filename = 'key.txt'")
+    sql(data_dir, "UPDATE documents SET collection = 'house' WHERE filename = 'key.txt'")
     watched = content_identity("wlan.txt", "notes", hashlib.sha256(OTHER).hexdigest(), "")
-    connection = sqlite3.connect(data_dir / DATABASE)
-    (router,) = connection.execute("SELECT id FROM documents WHERE filename = 'router.txt'")
-    connection.close()
-    (data_dir / "files" / router[0]).rename(data_dir / "files" / watched)
+    ((router,),) = sql(data_dir, "SELECT id FROM documents WHERE filename = 'router.txt'")
+    (data_dir / "files" / router).rename(data_dir / "files" / watched)
     set_to = f"id = '{watched}', filename = 'wlan.txt', collection = 'notes'"
-    altered(data_dir, f"UPDATE documents SET {set_to} WHERE id = '{router[0]}'")
+    sql(data_dir, f"UPDATE documents SET {set_to} WHERE id = '{router}'")
     with suppress(typer.Exit):
         doctor()
     assert "2 of 2 as they were uploaded" in capsys.readouterr().out
@@ -94,15 +90,13 @@ def test_it_says_whether_scans_can_be_read(
 def test_it_says_what_is_lost_and_mends_what_is_derived(
     data_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    connection = sqlite3.connect(data_dir / DATABASE)
-    key, router = (row[0] for row in connection.execute("SELECT id FROM documents ORDER BY rowid"))
-    connection.close()
+    ((key,), (router,)) = sql(data_dir, "SELECT id FROM documents ORDER BY rowid")
     (data_dir / "files" / key / "original").write_bytes(b"something else")
     (data_dir / "files" / router / "original").unlink()
     (vectors,) = (data_dir / "index").glob(f"{key}.*")
     vectors.write_bytes(b"damaged")
-    altered(data_dir, "INSERT INTO chunks_fts(chunks_fts) VALUES ('delete-all')")
-    altered(data_dir, "UPDATE ledger_entries SET bytes = 7")
+    sql(data_dir, "INSERT INTO chunks_fts(chunks_fts) VALUES ('delete-all')")
+    sql(data_dir, "UPDATE ledger_entries SET bytes = 7")
     (data_dir / "quarantine").mkdir()
     (data_dir / "quarantine" / "file-1").mkdir()
     with pytest.raises(typer.Exit) as ended:

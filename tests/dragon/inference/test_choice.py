@@ -18,8 +18,6 @@ from dragon.sampling.params import Sampling
 from harness.models import SMALL_MODEL
 from peer.settings import PeerSettings
 
-SERVICES = pytest.mark.parametrize("settings", [Settings, PeerSettings])
-
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,7 +25,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRAGON_PEER_CORPUS", "corpus")
 
 
-@SERVICES
+@pytest.mark.parametrize("settings", [Settings, PeerSettings])
 def test_a_server_needs_a_tokenizer(
     settings: type[Settings] | type[PeerSettings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -50,7 +48,6 @@ def test_a_server_needs_a_tokenizer(
     assert "sesame" not in repr(read)
 
 
-@SERVICES
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -62,16 +59,11 @@ def test_a_server_needs_a_tokenizer(
         ("MODEL_KEY", "schlüssel"),
     ],
 )
-def test_a_wrong_value_is_named(
-    settings: type[Settings] | type[PeerSettings],
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
-    value: str,
-) -> None:
+def test_a_wrong_value_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
     monkeypatch.setenv("DRAGON_TOKENIZER", "model.gguf")
     monkeypatch.setenv(f"DRAGON_{name}", value)
     with pytest.raises(ConfigurationError, match=f"^DRAGON_{name}: ") as caught:
-        settings.read()
+        Settings.read()
     if name == "MODEL_KEY":
         assert value not in caught.value.message
 

@@ -320,26 +320,26 @@ def test_a_vocabulary_padded_at_its_end_is_the_same() -> None:
 def test_a_tokenizer_json_is_its_directory() -> None:
     """With what stands beside it: which tokens end a text, and the template."""
     named = Tokenizer.load(EMBEDDED / "tokenizer.json")
-    whole = Tokenizer.load(EMBEDDED)
+    whole = tokenizer("embedded")
     assert named.fingerprint == whole.fingerprint
     assert named.conversation(QUESTION) == whole.conversation(QUESTION)
 
 
 def test_text_stands_for_tokens_where_it_is_cut_into_them_again() -> None:
-    tokenizer = Tokenizer.load(EMBEDDED)
-    ids = tokenizer.document_row("Zürich – 100 €") + tokenizer.conversation(QUESTION)
-    assert tokenizer.parsed(tokenizer.text_of(ids)) == ids
-    apart = [*tokenizer.encode("ho"), *tokenizer.encode("use")]
-    assert tokenizer.encode("house") != apart
-    assert tokenizer.text_of(apart) is None
+    of = tokenizer("embedded")
+    ids = of.document_row("Zürich – 100 €") + of.conversation(QUESTION)
+    assert of.parsed(of.text_of(ids)) == ids
+    apart = [*of.encode("ho"), *of.encode("use")]
+    assert of.encode("house") != apart
+    assert of.text_of(apart) is None
 
 
 def test_tokens_by_their_text() -> None:
-    tokenizer = Tokenizer.load(EMBEDDED)
-    (house,) = tokenizer.encode(" house")
-    assert tokenizer.by_text[" house"] == house
-    halves = [token for token in range(256, 512) if not is_text(tokenizer.piece(token))]
-    assert not set(halves) & set(tokenizer.by_text.values())
+    of = tokenizer("embedded")
+    (house,) = of.encode(" house")
+    assert of.by_text[" house"] == house
+    halves = [token for token in range(256, 512) if not is_text(of.piece(token))]
+    assert not set(halves) & set(of.by_text.values())
 
 
 def is_text(piece: bytes) -> bool:
