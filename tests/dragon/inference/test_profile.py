@@ -1,4 +1,4 @@
-"""The profile's file: what is read back, and what is not used."""
+"""The profile's file: what is read back, and what is not used. And what is decoded for it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from dragon.inference.profile import FILE, Calibration, DecodeFit, Gain, Profile
+from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.profile import (
+    CHUNK_TOKENS,
+    FILE,
+    Calibration,
+    DecodeFit,
+    Gain,
+    Profile,
+    decode_delays,
+)
 
 PROFILE = Profile(model="m", rows=2, decode=DecodeFit.of([10, 20], [0.1, 0.2]), rtt_s=0.1)
 
@@ -36,3 +45,13 @@ def test_a_broken_profile_is_said_and_not_used(
     (tmp_path / FILE).write_text(text)
     assert Profile.read(tmp_path, "m") is None
     assert FILE in caplog.text
+
+
+def test_contexts_grow_by_one_and_slots_are_given_back(model: LanguageModel) -> None:
+    free = model.cache.free
+    contexts, seconds = decode_delays(model, 2, steps=8)
+    assert len(contexts) == len(seconds) == 8 - 3
+    assert contexts == list(range(contexts[0], contexts[0] + 5))
+    assert contexts[-1] == CHUNK_TOKENS + 1 + 8
+    assert min(seconds) > 0
+    assert model.cache.free == free
