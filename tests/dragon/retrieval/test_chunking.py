@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import random
 import re
 
 import pytest
@@ -115,13 +114,6 @@ def test_over_long_words_are_cut_within_the_limit(text: str) -> None:
 @settings(max_examples=150, deadline=None)
 def test_any_text_is_covered_in_order_within_the_limit(pages: list[str], limit: int) -> None:
     check(pages, [*chunks(pages, limit)], limit)
-
-
-def test_real_prose_is_covered_in_order_within_the_limit() -> None:
-    words = prose(400).split(" ")
-    random.Random(5).shuffle(words)
-    pages = [" ".join(words[start : start + 900]) for start in range(0, len(words), 900)]
-    check(pages, [*chunks(pages)], MOST_BYTES)
 
 
 def test_a_limit_too_small_for_one_character_is_refused() -> None:

@@ -64,3 +64,21 @@ def openai_style(served: Served, behaviour: Behaviour | None = None) -> Iterator
         model = ModelServer(url, served.tokenizer)
         yield Running(model, behaviour)
         model.close()
+
+
+@pytest.fixture
+def vllm(served: Served) -> Iterator[Running]:
+    with openai_style(served) as running:
+        yield running
+
+
+def forward(model: ModelServer, start: int, tokens: list[int]) -> torch.Tensor:
+    return model.forward([0], [start], torch.tensor([tokens]), 1)[0, 0]
+
+
+def write(model: ModelServer, prompt: list[int], count: int = 8) -> list[int]:
+    """The likeliest tokens behind a prompt, one after the other."""
+    text = [int(forward(model, 0, prompt).argmax())]
+    while len(text) < count:
+        text.append(int(forward(model, len(prompt) + len(text) - 1, text[-1:]).argmax()))
+    return text

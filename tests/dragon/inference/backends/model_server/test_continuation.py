@@ -6,13 +6,11 @@ Covers `dragon.inference.backends.model_server.endpoint`.
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import httpx
 import pytest
-import torch
 
 from dragon.errors import ModelServerError
 from dragon.inference.backends.model_server import endpoint
@@ -22,15 +20,7 @@ from dragon.inference.tokenizer import Tokenizer
 from harness.faults.openai_server import Served
 from harness.llama_server import serving as serving_llama
 from harness.services import Service
-from tests.dragon.inference.backends.model_server.conftest import Running, openai_style
-
-COUNT = 8
-
-
-@pytest.fixture
-def vllm(served: Served) -> Iterator[Running]:
-    with openai_style(served) as running:
-        yield running
+from tests.dragon.inference.backends.model_server.conftest import Running, openai_style, write
 
 
 @pytest.fixture(scope="module")
@@ -43,17 +33,6 @@ def text(served: Served, prompt: list[int]) -> list[int]:
     """What follows the prompt where nothing goes wrong."""
     with openai_style(served) as running:
         return write(running.model, prompt)
-
-
-def write(model: ModelServer, prompt: list[int]) -> list[int]:
-    """The likeliest tokens behind a prompt."""
-    text: list[int] = []
-    fed = prompt
-    while len(text) < COUNT:
-        start = len(prompt) + len(text) - 1 if text else 0
-        text.append(int(model.forward([0], [start], torch.tensor([fed]), 1)[0, 0].argmax()))
-        fed = text[-1:]
-    return text
 
 
 def sentence(model: ModelServer, prompt: list[int]) -> str:

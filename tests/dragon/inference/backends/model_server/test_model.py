@@ -17,7 +17,12 @@ from dragon.inference.backends.model_server.model import AHEAD, ModelServer
 from dragon.inference.tokenizer import Message, Tokenizer
 from harness.faults.openai_server import Behaviour, Served
 from harness.services import Service
-from tests.dragon.inference.backends.model_server.conftest import Running, openai_style
+from tests.dragon.inference.backends.model_server.conftest import (
+    Running,
+    forward,
+    openai_style,
+    write,
+)
 from tests.dragon.inference.backends.same_model import among, check_random_texts, greedy
 
 TEXT = "The lighthouse of Askham was built in 1848. Its keeper was Obadiah Thornley, who fed gulls."
@@ -34,12 +39,6 @@ def llama(llama_server: Service, tokenizer: Tokenizer) -> Iterator[ModelServer]:
 @pytest.fixture(scope="module")
 def words(tokenizer: Tokenizer) -> list[int]:
     return tokenizer.document_row(TEXT) + tokenizer.conversation(QUESTION)
-
-
-@pytest.fixture
-def vllm(served: Served) -> Iterator[Running]:
-    with openai_style(served) as running:
-        yield running
 
 
 def test_llama_server_runs_the_same_model(
@@ -173,15 +172,3 @@ def test_what_needs_every_probability_is_refused(vllm: Running) -> None:
         "aggregation sequencewise needs the probability of every token, and dragon-7m names the "
         "likeliest only: use aggregation oneway, coupled or local, or use a model that torch runs"
     )
-
-
-def forward(model: ModelServer, start: int, tokens: list[int]) -> torch.Tensor:
-    return model.forward([0], [start], torch.tensor([tokens]), 1)[0, 0]
-
-
-def write(model: ModelServer, prompt: list[int], count: int) -> list[int]:
-    """The likeliest tokens behind a prompt, one after the other."""
-    text = [int(forward(model, 0, prompt).argmax())]
-    while len(text) < count:
-        text.append(int(forward(model, len(prompt) + len(text) - 1, text[-1:]).argmax()))
-    return text
