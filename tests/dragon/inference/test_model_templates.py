@@ -153,16 +153,6 @@ def test_rows_are_the_same_for_every_conversation(name: str) -> None:
     assert "all" not in kinds
 
 
-def test_instructions_of_the_clients_own_stand_alone() -> None:
-    of = tokenizer("smollm2")
-    chat = of.chat([BOB, WHO])
-    text = of.decode([*of.bare_row(begins=chat.begins), *chat.tokens], special=True)
-    assert text == (
-        "<|im_start|>system\nYou are Bob, a gardener.<|im_end|>\n"
-        "<|im_start|>user\nWho are you?<|im_end|>\n<|im_start|>assistant\n"
-    )
-
-
 def test_which_templates_think() -> None:
     thinking = {name: tokenizer(name).variables for name in MODELS if tokenizer(name).reasons}
     assert thinking == {"qwen3": {"enable_thinking"}}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dragon.errors import InvalidRequestError
-from dragon.sampling.params import MAX_BIASED, Mode, Sampling
+from dragon.sampling.params import MAX_BIASED, Sampling
 
 
 @pytest.mark.parametrize(
@@ -50,11 +50,3 @@ def test_the_ends_of_the_ranges_are_taken() -> None:
     bias = tuple((n, 100.0 * (-1) ** n) for n in range(MAX_BIASED))
     assert Sampling(2.0, 1.0, (1 << 64) - 1, (1 << 32) - 1, bias, -2.0, 2.0).adjusts
     assert not Sampling(0.0, 1e-9, -(1 << 63)).adjusts
-
-
-def test_a_mode_is_joint_or_fetches_or_neither() -> None:
-    assert {mode for mode in Mode if mode.fetches} == {Mode.CONTEXT_TEXT, Mode.CONTEXT_KV}
-    assert {mode for mode in Mode if not mode.joint and not mode.fetches} == {
-        Mode.LOCAL,
-        Mode.CONTEXT,
-    }

@@ -15,25 +15,18 @@ import torch
 from dragon.errors import FrameError
 from dragon.inference.backends.llama_cpp.context import RowState, StateLayout
 from dragon.inference.backends.llama_cpp.model import EXACT_BLOCK, LlamaCpp
-from dragon.inference.decoder import Decoder
 from dragon.inference.kv_store import KVStore
 from dragon.inference.rows import Row
 from tests.dragon.inference.backends.llama_cpp.conftest import ONE_FORMAT, Load
-from tests.dragon.inference.test_kv_store import flip_a_bit, truncate
+from tests.dragon.inference.test_kv_store import CONVERSATION, ROOMY, flip_a_bit, truncate
+from tests.dragon.inference.test_kv_store import logits as logits_of
 
-ROOMY = 1 << 24
 ROW = Row(tuple(range(40, 40 + 3 * EXACT_BLOCK)), 0.0, "a")
-CONVERSATION = (20, 21, 22)
 
 
 def logits(model: LlamaCpp, store: KVStore | None, row: Row = ROW) -> torch.Tensor:
     """Of one token after the conversation."""
-    decoder = Decoder(model, [row], CONVERSATION, store=store)
-    assert decoder.acquire()
-    decoder.prefill()
-    result = model.forward(decoder.slots, decoder.bases, torch.tensor([[30]]), 1)
-    decoder.release()
-    return result
+    return logits_of(model, [row], store)
 
 
 def computed(model: LlamaCpp) -> list[int]:
