@@ -47,7 +47,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     prompt = {"instruction": "Write a poem.", "instances": [{"input": "The sea"}]}
     (folder / "prompts.jsonl").write_text(f"{json.dumps(prompt)}\n" * 2)
     (folder / "wikitext-2").mkdir()
-    text = "\n".join(random.Random(i).choice(PARAGRAPHS) * 3 for i in range(60))
+    text = "\n".join(random.Random(i).choice(PARAGRAPHS) * 3 for i in range(30))
     with lzma.open(folder / "wikitext-2" / "train.txt.xz", "wt") as file:
         file.write(text)
     (folder / "wikitext-2" / "valid.txt").write_text(text[:4000])
@@ -55,8 +55,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def options(data: Path, model: Path) -> list[str]:
-    return ["--data", str(data), "--model", str(model), "--questions", "1", "--squad", "2",
-            "--copies", "3", "--loops", "3", "--loop-tokens", "8", "--text-windows", "2",
+    return ["--data", str(data), "--model", str(model), "--questions", "1", "--squad", "1",
+            "--copies", "1", "--loops", "3", "--loop-tokens", "8", "--text-windows", "2",
             "--window-tokens", "64", "--tv-prompts", "1", "--windows", "8"]  # fmt: skip
 
 

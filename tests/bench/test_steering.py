@@ -6,13 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from bench.experiments.steering import attack, audited
+from bench.experiments.steering import attack
+
+# One over the API where the cloud is asked when needed, one of responses where it always is.
+CHATS = (0, 5)
 
 
 @pytest.mark.services
 @pytest.mark.timeout(900)
 def test_nothing_is_taken_that_was_not_promised(tmp_path: Path) -> None:
     with attack(tmp_path, DRAGON_ANSWERS="words") as attacked:
-        assert not any(audited(attacked, 3))
+        assert [attacked.chat(number) for number in CHATS] == [set()] * len(CHATS)
     assert attacked.counts["promised"] > 3
     assert attacked.counts["steered"]
