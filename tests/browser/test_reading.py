@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -72,14 +73,13 @@ def test_text_has_sixteen_pixels_and_lines_of_seventy_characters(
     assert paragraph.evaluate("p => getComputedStyle(p).fontSize") == "16px"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_secondary_text_is_well_above_the_least_contrast(
-    page: Page, device: Service, scheme: str
-) -> None:
-    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+def test_secondary_text_is_well_above_the_least_contrast(page: Page, device: Service) -> None:
     signed_in(page, device.url)
-    contrasts: dict[str, float] = page.evaluate(_CONTRASTS)
-    assert {name: ratio for name, ratio in contrasts.items() if ratio < 5} == {}
+    schemes: list[Literal["light", "dark"]] = ["light", "dark"]
+    for scheme in schemes:
+        page.emulate_media(color_scheme=scheme)
+        contrasts: dict[str, float] = page.evaluate(_CONTRASTS)
+        assert {name: ratio for name, ratio in contrasts.items() if ratio < 5} == {}, scheme
 
 
 @pytest.mark.usefixtures("emptied")

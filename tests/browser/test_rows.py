@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Scripted, signed_in
@@ -18,22 +17,17 @@ B109,Strada Race,95
 _ROWS = """(text) => import("/static/js/chat/rows.js").then((module) => module.rowsOf(text))"""
 
 
-@pytest.mark.parametrize(
-    ("text", "rows"),
-    [
+def test_rows_are_read_where_all_have_the_same_columns(page: Page, scripted: Scripted) -> None:
+    signed_in(page, scripted.url)
+    for text, rows in (
         ("code: B1; price: 3", [["code", "price"], ["B1", "3"]]),
         ("code: B1; at: 9:30 | code: B2; at: ", [["code", "at"], ["B1", "9:30"], ["B2", ""]]),
         ("code: B1; price: 3 | code: B2", []),
         ("code: B1; price: 3 | price: 4; code: B2", []),
         ("The price is 3; the code is B1.", []),
         ("code: B1", []),
-    ],
-)
-def test_rows_are_read_where_all_have_the_same_columns(
-    page: Page, scripted: Scripted, text: str, rows: list[list[str]]
-) -> None:
-    signed_in(page, scripted.url)
-    assert page.evaluate(_ROWS, text) == rows
+    ):
+        assert page.evaluate(_ROWS, text) == rows, text
 
 
 def test_they_are_sorted_copied_with_tabs_and_still_cite(
