@@ -130,8 +130,7 @@ def test_motion_is_reduced(page: Page, telling_device: Pair) -> None:
     chat.stop()
 
 
-@pytest.mark.parametrize("begin", ["<think>\n", ""])
-@pytest.mark.parametrize("end", ["\n</think>\n\n", "\n</think>\n"])
+@pytest.mark.parametrize(("begin", "end"), [("<think>\n", "\n</think>\n\n"), ("", "\n</think>\n")])
 def test_what_a_model_thinks_is_folded(
     page: Page, scripted: Scripted, begin: str, end: str
 ) -> None:
