@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 from playwright.sync_api import Page, expect
@@ -50,14 +49,7 @@ def test_everything_by_the_keyboard(chat: ChatPage) -> None:
     page.keyboard.type("By keyboard?")
     page.keyboard.press("Enter")
     chat.wait_answer()
-    page.locator("body").press("Tab")
     page.evaluate("() => document.activeElement.blur()")
-    page.keyboard.press("?")
-    expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
-    page.keyboard.press("Escape")
-    page.keyboard.press("l")
-    expect(page.get_by_role("tabpanel", name="Speed and details")).to_be_visible()
-    page.keyboard.press("l")
     page.keyboard.press("e")
     expect(page.get_by_test_id("edit-text")).to_be_focused()
     page.keyboard.press("Escape")
@@ -72,4 +64,4 @@ def test_everything_by_the_keyboard(chat: ChatPage) -> None:
     assert re.search("conversation", page.evaluate("() => document.activeElement.className"))
     page.keyboard.press("Enter")
     expect(chat.answers).to_have_count(1)
-    assert json.loads(page.evaluate("() => JSON.stringify(document.activeElement.id)")) == "prompt"
+    assert page.evaluate("() => document.activeElement.id") == "prompt"

@@ -260,17 +260,6 @@ def test_a_choice_of_documents_outlives_one_of_them(chat: ChatPage) -> None:
 
 
 @pytest.mark.usefixtures("emptied")
-def test_a_file_that_cannot_be_read_says_why(chat: ChatPage) -> None:
-    page = chat.page
-    chat.open_panel("documents")
-    file = {"name": "broken.pdf", "mimeType": "application/pdf", "buffer": b"%PDF-1.7 nothing"}
-    page.get_by_test_id("upload").set_input_files([file])
-    assert chat.wait_document("broken.pdf") == "error"
-    expect(chat.document("broken.pdf").locator(".document-detail")).not_to_be_empty()
-    expect(chat.document("broken.pdf").get_by_test_id("retry-document")).to_be_visible()
-
-
-@pytest.mark.usefixtures("emptied")
 def test_a_file_that_is_not_taken_is_shown_with_the_reason(chat: ChatPage, tmp_path: Path) -> None:
     """On the first page, too, where no panel is open."""
     empty = tmp_path / "empty.txt"

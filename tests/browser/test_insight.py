@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import httpx
 import pytest
@@ -12,24 +11,15 @@ from playwright.sync_api import expect
 from harness.models import SMALL_MODEL
 from harness.services import Service
 from tests.browser.page import SHADED, ChatPage
-
-
-@contextmanager
-def kept(device: Service, name: str, note: bytes) -> Iterator[None]:
-    """The device has this note meanwhile."""
-    with httpx.Client(base_url=device.url, headers=device.headers, timeout=60) as client:
-        file = client.post("/v1/files", files={"file": (name, note)}).json()
-        while client.get(f"/v1/files/{file['id']}").json()["status"] == "uploaded":
-            pass
-        yield
-        client.delete(f"/v1/files/{file['id']}")
+from tests.contract.asking import upload
 
 
 @pytest.fixture(scope="module")
 def noted(device: Service) -> Iterator[None]:
     """A note on the device."""
-    with kept(device, "boat.txt", b"The code of the boat house is 8823-LM."):
-        yield
+    note = upload(device, "boat.txt", "The code of the boat house is 8823-LM.")
+    yield
+    httpx.delete(f"{device.url}/v1/files/{note}", headers=device.headers, timeout=60)
 
 
 @pytest.mark.usefixtures("noted")

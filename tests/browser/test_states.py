@@ -142,6 +142,7 @@ def test_what_could_not_be_read_stands_apart_under_its_own_name(
     expect(stored.get_by_test_id("document")).to_have_count(1)
     expect(failed.get_by_test_id("document")).to_have_count(2)
     expect(chat.document("broken.docx")).to_contain_text("This .docx file is damaged")
+    expect(chat.document("broken.docx").get_by_test_id("retry-document")).to_be_visible()
     expect(chat.document("empty.txt")).to_contain_text("The file is empty")
 
 
