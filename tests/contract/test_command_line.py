@@ -68,9 +68,9 @@ def test_a_first_session(exact: Pair, tmp_path: Path) -> None:
     assert "private: ravello.txt" in sources.splitlines()
     assert run(exact.device, tmp_path, "ask", QUESTION) == (status, answer, sources)
 
-    never = run(exact.device, tmp_path, "ask", "--cloud", "never", QUESTION)
-    assert never == run(exact.device, tmp_path, "ask", "--private", QUESTION)
-    status, _, sources = run(exact.device, tmp_path, "ask", "--private", QUESTION)
+    private = run(exact.device, tmp_path, "ask", "--private", QUESTION)
+    assert run(exact.device, tmp_path, "ask", "--cloud", "never", QUESTION) == private
+    status, _, sources = private
     assert status == 0
     assert {line.partition(":")[0] for line in sources.splitlines()} == {"private"}
 

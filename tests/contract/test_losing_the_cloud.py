@@ -95,19 +95,11 @@ def test_a_silent_peer_is_left_behind_and_let_in_again(slow: Pair, fault: str) -
         assert talk.done()["dragon"]["participation"] == [[0, 20]]
 
 
-def test_a_cut_connection_is_made_again(slow: Pair) -> None:
+@pytest.mark.parametrize("within_a_frame", [False, True])
+def test_a_cut_connection_is_made_again(slow: Pair, within_a_frame: bool) -> None:
     with chat(slow.device) as talk:
         begin(slow, talk)
-        slow.network.cut()
-        done = talk.done()
-        assert talk.peer_changes() == [True, False, True]
-        assert done["usage"]["completion_tokens"] == TOKENS
-
-
-def test_a_connection_cut_inside_a_frame_is_made_again(slow: Pair) -> None:
-    with chat(slow.device) as talk:
-        begin(slow, talk)
-        slow.network.limit(up_bytes=1001)
+        slow.network.limit(up_bytes=1001) if within_a_frame else slow.network.cut()
         done = talk.done()
         assert talk.peer_changes() == [True, False, True]
         assert done["usage"]["completion_tokens"] == TOKENS
