@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -26,15 +27,24 @@ class Pair:
         self.network = network
 
 
-def pair(setup: Setup, corpus: Path) -> Iterator[Pair]:
+@contextmanager
+def linked(setup: Setup, corpus: Path, rtt_s: float = 0.0) -> Iterator[Pair]:
+    """A device and its peer, connected."""
     with (
         services.peer(setup, corpus) as peer,
-        relay(peer.port, Network()) as network,
+        relay(peer.port, Network(rtt_s)) as network,
         services.device(setup, network.port) as device,
     ):
-        two_sided.upload_notes(device, questions())
         services.wait_joint(device)
         yield Pair(device, peer, network)
+
+
+def pair(setup: Setup, corpus: Path) -> Iterator[Pair]:
+    """With the notes that are asked for."""
+    with linked(setup, corpus) as running:
+        two_sided.upload_notes(running.device, questions())
+        services.wait_joint(running.device)
+        yield running
 
 
 @pytest.fixture(scope="package")

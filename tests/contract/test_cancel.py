@@ -15,12 +15,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from harness import services
-from harness.network_emulator import Network, relay
-from harness.services import Service, Setup, wait_joint
+from harness.network_emulator import Network
+from harness.services import Service, Setup
 from tests import tiny
 from tests.contract.asking import Ask
-from tests.contract.conftest import Pair
+from tests.contract.conftest import Pair, linked
 
 pytestmark = pytest.mark.services
 CLIENTS = 50
@@ -32,13 +31,8 @@ def endless(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """Services whose model never ends an answer by itself."""
     data = tmp_path_factory.mktemp("cancel")
     setup = Setup(data, {"DRAGON_MODEL": str(tiny.save(data / "model"))})
-    with (
-        services.peer(setup, corpus) as peer,
-        relay(peer.port, Network()) as network,
-        services.device(setup, network.port) as device,
-    ):
-        wait_joint(device)
-        yield Pair(device, peer, network)
+    with linked(setup, corpus) as pair:
+        yield pair
 
 
 def free_slots(service: Service) -> float:

@@ -23,11 +23,10 @@ from dragon.sampling import mixture
 from dragon.sampling.params import Sampling
 from harness import services
 from harness.models import SMALL_MODEL
-from harness.network_emulator import relay
 from harness.reference import Passage
 from harness.services import Setup
 from tests.contract.asking import Ask, Reply, ask_all, upload
-from tests.contract.conftest import Pair
+from tests.contract.conftest import Pair, linked
 
 pytestmark = pytest.mark.services
 QUESTION = "What is the capital of Kenya, and what is my gym locker's code?"
@@ -40,14 +39,10 @@ def pair(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pai
     """Both models in bfloat16, whose KV the link carries as it is."""
     env = {"DRAGON_EXACT": "true", "DRAGON_DTYPE": "bfloat16"}
     setup = Setup(tmp_path_factory.mktemp("fetch"), env)
-    with (
-        services.peer(setup, corpus) as peer,
-        relay(peer.port) as network,
-        services.device(setup, network.port) as device,
-    ):
-        upload(device, "gym.txt", NOTE)
-        services.wait_joint(device)
-        yield Pair(device, peer, network)
+    with linked(setup, corpus) as pair:
+        upload(pair.device, "gym.txt", NOTE)
+        services.wait_joint(pair.device)
+        yield pair
 
 
 def ask(pair: Pair, mode: str) -> Reply:

@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 
 from harness import services
-from harness.network_emulator import Network, relay
 from harness.services import Floor, Setup, wait_joint
 from tests import tiny
 from tests.contract.chatting import Chat, chat
-from tests.contract.conftest import Pair
+from tests.contract.conftest import Pair, linked
 
 pytestmark = pytest.mark.services
 TOKENS = 300
@@ -38,12 +37,8 @@ def setup(tmp_path_factory: pytest.TempPathFactory) -> Setup:
 
 @pytest.fixture(scope="module")
 def slow(setup: Setup, corpus: Path) -> Iterator[Pair]:
-    with (
-        services.peer(setup, corpus) as peer,
-        relay(peer.port, Network(0.02)) as network,
-        services.device(setup, network.port) as device,
-    ):
-        yield Pair(device, peer, network)
+    with linked(setup, corpus, rtt_s=0.02) as pair:
+        yield pair
 
 
 def begin(pair: Pair, talk: Chat, tokens: int = TOKENS) -> None:

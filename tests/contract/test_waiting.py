@@ -10,13 +10,11 @@ from typing import Any
 
 import pytest
 
-from harness import services
-from harness.network_emulator import Network, relay
 from harness.services import Floor, Service, Setup, wait_joint
 from tests import tiny
 from tests.app.conftest import wait_until
 from tests.contract.asking import chunks
-from tests.contract.conftest import Pair
+from tests.contract.conftest import Pair, linked
 
 pytestmark = pytest.mark.services
 TOKENS = 100
@@ -60,12 +58,8 @@ def pair(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pai
     model = tiny.save(data / "model")
     env = {"DRAGON_MODEL": str(model), "DRAGON_FIRST_TOKEN_DEADLINE": "0.2"}
     setup = Setup(data, env, Floor(20), Floor(20), rows=True)
-    with (
-        services.peer(setup, corpus) as peer,
-        relay(peer.port, Network()) as network,
-        services.device(setup, network.port) as device,
-    ):
-        yield Pair(device, peer, network)
+    with linked(setup, corpus) as pair:
+        yield pair
 
 
 @contextmanager
