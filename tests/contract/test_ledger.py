@@ -1,4 +1,7 @@
-"""The ledger against the wire: every frame of an answer is in it, and nothing else leaves."""
+"""The ledger against the wire: every frame of an answer is in it, and nothing else leaves.
+
+And answers at once share frames of the link.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from dragon.link import registry
 from dragon.protocol.messages import Draft
 from harness.models import SMALL_MODEL
 from harness.services import Setup
-from tests.contract.asking import Ask, dragon
+from tests.contract.asking import Ask, ask_all, dragon, questions
 from tests.contract.tapped import Tapped, message_of, tapped_pair
 
 pytestmark = pytest.mark.services
@@ -33,7 +36,8 @@ CHAT = [{"role": "user", "content": QUESTION}]
 
 @pytest.fixture(scope="module")
 def tapped(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tapped]:
-    with tapped_pair(Setup(tmp_path_factory.mktemp("ledger")), corpus, flat=NOTE) as running:
+    setup = Setup(tmp_path_factory.mktemp("ledger"), {"DRAGON_FIRST_TOKEN_DEADLINE": "60"})
+    with tapped_pair(setup, corpus, flat=NOTE) as running:
         yield running
 
 
@@ -210,3 +214,20 @@ def test_an_unknown_answer_is_not_found(tapped: Tapped) -> None:
         f"{tapped.device.url}/api/ledger/answer-0", headers=tapped.device.headers, timeout=60
     )
     assert reply.status_code == 404
+
+
+def test_answers_at_once_share_messages_and_each_is_the_text_it_is_alone(tapped: Tapped) -> None:
+    asks = [Ask(question.text, seed=n) for n, question in enumerate(questions()[:6])]
+    alone = [reply for ask in asks for reply in ask_all(tapped.device, [ask])]
+    tapped.tap.bundles.clear()
+    together = ask_all(tapped.device, asks)
+    # Where a busy machine has kept one side from taking part, the text is another.
+    pairs = [
+        (one.text, other.text)
+        for one, other in zip(alone, together, strict=True)
+        if one.participation == other.participation
+    ]
+    assert len(pairs) > len(asks) / 2
+    assert all(one == other for one, other in pairs)
+    assert tapped.tap.bundles["device"] > 0
+    assert tapped.tap.bundles["peer"] > 0
