@@ -24,7 +24,6 @@ INSTRUCTIONS = (
     "You are a helpful AI assistant named SmolLM, trained by Hugging Face",
 )
 ASKED = (
-    "What is the capital of Peru?",
     "What is the capital of Kenya?",
     "Who wrote the rules of curling?",
     "Hello!",

@@ -120,7 +120,7 @@ def test_nothing_relevant_is_said(device: Service) -> None:
 def test_what_is_not_read_yet_is_counted(device: Service) -> None:
     lodge = upload(device, "lodge.txt", LODGE)
     with httpx.Client(base_url=device.url, headers=device.headers, timeout=60) as client:
-        minutes_of_work = ("long.txt", prose(20_000))
+        minutes_of_work = ("long.txt", prose(5_000))
         reply = client.post("/v1/files", files={"file": minutes_of_work}, data={"collection": "c"})
         _, own = ask(device)
         assert [source["id"] for source in own["sources"]] == [lodge]

@@ -26,7 +26,7 @@ from tests.contract.tapped import Tapped, message_of, tapped_pair
 
 pytestmark = pytest.mark.services
 
-CHATS = int(os.environ.get("DRAGON_TEST_CHATS", "12"))
+CHATS = int(os.environ.get("DRAGON_TEST_CHATS", "9"))
 LINK = ("hello", "ping", "pong", "probe", "draining")  # messages that belong to no answer
 
 

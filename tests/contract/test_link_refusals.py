@@ -6,7 +6,6 @@ Covers `peer.server`, `peer.context` and `dragon.link.share`.
 from __future__ import annotations
 
 import json
-import os
 import threading
 import time
 from collections.abc import Iterator
@@ -91,12 +90,10 @@ def test_a_side_that_does_not_fit_is_told_what_to_change(
         b"",
         b"\xff" * 50,
         b"\x01short",
-        os.urandom(4000),
         registry.encode(Target(0, 0, 3, True, True, Role.DEVICE), 1)[:9],
         b"\x05" + bytes(40),
         bytes([BinaryKind.BUNDLE]) + b"\x02\x00\x00\x00x",
         *batching.messages([b"\x01short", b"\x02short"]),
-        '{"kind": "score_text", "stream_id": 1}',
         "x" * (control.MAX_CONTROL_BYTES + 1),
         b"\x01" * 100_000,
     ],
