@@ -49,6 +49,24 @@ def upload(
     return document
 
 
+def eventually(condition: Callable[[], object]) -> None:
+    """Wait until a condition holds."""
+    deadline = time.monotonic() + 2 * WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline, "it never came to be"
+        time.sleep(0.05)
+
+
+def peer_once(device: Service, state: str) -> dict[str, Any]:
+    """What a device says of its peer once the link is in a state."""
+    url, deadline = f"{device.url}/ready", time.monotonic() + WAIT_S
+    peer: dict[str, Any]
+    while (peer := httpx.get(url, timeout=60, verify=False).json()["peer"])["state"] != state:
+        assert time.monotonic() < deadline, peer
+        time.sleep(0.05)
+    return peer
+
+
 def dragon(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     """What the program does with these arguments."""
     return subprocess.run(

@@ -8,8 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -18,7 +17,7 @@ import pytest
 from harness.network_emulator import Network
 from harness.services import Service, Setup
 from tests import tiny
-from tests.contract.asking import Ask
+from tests.contract.asking import Ask, eventually
 from tests.contract.conftest import Pair, linked
 
 pytestmark = pytest.mark.services
@@ -38,13 +37,6 @@ def endless(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def free_slots(service: Service) -> float:
     name = "dragon_peer_free_slots" if "peer" in service.log.name else "dragon_free_slots"
     return service.metric(name)
-
-
-def eventually(condition: Callable[[], bool], timeout: float = 120.0) -> None:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, "it never came to be"
-        time.sleep(0.02)
 
 
 def hang_up(device: Service, clients: int) -> None:

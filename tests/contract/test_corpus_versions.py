@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import subprocess
-import time
 from collections.abc import Iterator
 
 import httpx
 import pytest
 
 from harness import services
-from harness.raw_link import WAIT_S
 from harness.services import Floor, Service, Setup
 from peer.corpus.builder import build
 from peer.corpus.versions import Versions
-from tests.contract.asking import Ask, dragon, in_the_middle, streamed
+from tests.contract.asking import Ask, dragon, eventually, in_the_middle, streamed
 from tests.samples import embedder
 
 pytestmark = pytest.mark.services
@@ -53,11 +51,12 @@ def switch(versions: Versions, name: str) -> subprocess.CompletedProcess[str]:
     return dragon("corpus", "switch", name, str(versions.root))
 
 
+def serves(peer: Service) -> str:
+    return str(httpx.get(f"{peer.url}/ready", timeout=60).json()["corpus"])
+
+
 def wait_until(peer: Service, version: str) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while httpx.get(f"{peer.url}/ready", timeout=60).json()["corpus"] != version:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    eventually(lambda: serves(peer) == version)
 
 
 def test_an_answer_under_way_keeps_its_version(
@@ -97,11 +96,8 @@ def test_a_damaged_version_is_refused_and_the_one_before_goes_on(
     assert "`dragon corpus switch v1`" in refused.stderr
     assert versions.current == "v1"
     versions.serve("v2")  # by somebody else
-    deadline = time.monotonic() + WAIT_S
-    while "the corpus stays v1" not in peer.log.read_text():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    assert httpx.get(f"{peer.url}/ready", timeout=60).json()["corpus"] == "v1"
+    eventually(lambda: "the corpus stays v1" in peer.log.read_text())
+    assert serves(peer) == "v1"
     assert streamed(device, ASK)[0] == text
     vectors.write_bytes(whole)
     assert switch(versions, "v2").returncode == 0

@@ -19,7 +19,7 @@ from app.storage.data_dir import backup
 from harness import services
 from harness.services import Floor, Service, Setup
 from tests.app.stores import traces
-from tests.contract.asking import upload
+from tests.contract.asking import eventually, upload
 from tests.contract.chatting import chat
 from tests.contract.test_household import Person
 
@@ -153,13 +153,8 @@ def test_what_others_delete_is_gone_from_what_an_answer_shows(
         (tmp_path / "attic.txt").write_text(note_on(room))
         folder = client.post("/api/folders", json={"path": str(tmp_path)}).json()["id"]
         removed = f"/api/folders/{folder}"
-        deadline = time.monotonic() + WAIT_S
-        while not client.get(removed).json()["files"]["indexed"]:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        while client.get("/v1/files").json()["data"][0]["status"] != "processed":
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        eventually(lambda: client.get(removed).json()["files"]["indexed"])
+        eventually(lambda: client.get("/v1/files").json()["data"][0]["status"] == "processed")
     with chat(device) as talk:
         talk.ask(asking_for(room), temperature=0.0, private=True)
         talk.tokens(2)

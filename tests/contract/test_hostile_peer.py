@@ -17,7 +17,7 @@ from harness.faults.disturbances import Behaviour
 from harness.faults.hostile_peer import HostilePeer, hostile_peer
 from harness.models import SMALL_MODEL
 from harness.services import Service, Setup
-from tests.contract.asking import upload
+from tests.contract.asking import peer_once, upload
 
 pytestmark = pytest.mark.services
 
@@ -59,16 +59,6 @@ class Attacked:
         self.peer.behaviour = behaviour
         services.wait_joint(self.device)
         self.peer.clear()
-
-    def until(self, state: str) -> dict[str, Any]:
-        """What the device says of its peer once the link is in a state."""
-        deadline = time.monotonic() + WAIT_S
-        while True:
-            peer: dict[str, Any] = httpx.get(f"{self.device.url}/ready", timeout=60).json()["peer"]
-            if peer["state"] == state:
-                return peer
-            assert time.monotonic() < deadline, peer
-            time.sleep(0.05)
 
     def asked_of_the_peer(self, behaviour: Behaviour) -> dict[str, Any]:
         """An answer that the peer has heard of.
@@ -168,13 +158,13 @@ def test_a_peer_that_becomes_another_one_in_mid_answer_is_left_out_until_it_is_b
         another = {"tokenizer": "another", "model": "a\nmodel of another family"}
         lies.setattr(attacked.peer, "greeting", another)
         assert attacked.ask(ASKED, cloud="always")["message"]["content"] == alone
-        told = attacked.until("refused")
+        told = peer_once(attacked.device, "refused")
         assert "a model of another family there" in told["detail"]
         attacked.peer.clear()
         answer = attacked.ask(ASKED, cloud="always")
         assert answer["message"]["content"] == alone
         assert attacked.peer.received == []
-    attacked.until("connected")
+    peer_once(attacked.device, "connected")
     assert attacked.asked_of_the_peer(Behaviour.FLAT)["finish_reason"] in ("stop", "length")
 
 

@@ -23,7 +23,7 @@ from app.api_keys import Documents, May, api_keys
 from app.main import create_app
 from app.settings import Settings
 from harness.services import KEY, Service
-from tests.contract.asking import upload
+from tests.contract.asking import eventually, upload
 from tests.contract.assistant import over_http
 from tests.contract.conftest import Pair
 from tests.contract.intruder import QUESTION, Maker, attempts
@@ -131,10 +131,8 @@ def settle(person: Person, folder: Path) -> None:
         timeout=60,
     )
     ids["folder"] = owner.json()["id"]
-    deadline = time.monotonic() + 60
-    while person.made("GET", f"/api/folders/{ids['folder']}")["files"]["indexed"] == 0:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    watched = f"/api/folders/{ids['folder']}"
+    eventually(lambda: person.made("GET", watched)["files"]["indexed"])
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -29,6 +28,7 @@ from harness import services
 from harness.raw_link import WAIT_S, greeted, hello, link, next_control, opening, tokenizer
 from harness.services import KEY, Service, Setup
 from tests import tiny
+from tests.contract.asking import eventually
 
 pytestmark = pytest.mark.services
 ANOTHER = "a-key-of-another-household"
@@ -146,10 +146,8 @@ def test_a_device_that_does_not_read_is_hung_up_on(peer: Service) -> None:
             for _ in range(1000):
                 connection.send(probe)
         # Reading here, even to see the end, would be just what it is hung up on for not doing.
-        deadline = time.monotonic() + WAIT_S
-        while "hanging up on a device: it does not read" not in peer.log.read_text():
-            assert time.monotonic() < deadline, peer.log.read_text()
-            time.sleep(0.05)
+        told = "hanging up on a device: it does not read"
+        eventually(lambda: told in peer.log.read_text())
 
 
 def test_a_flood_of_frames_keeps_nobody_out(peer: Service) -> None:

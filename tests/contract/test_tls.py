@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,10 @@ from dragon.link.address import PeerAddress
 from dragon.link.control import Hello
 from harness import services
 from harness.network_emulator import Relay, relay
-from harness.raw_link import WAIT_S, tokenizer
+from harness.raw_link import tokenizer
 from harness.services import KEY, Service, Setup
 from tests.certificates import Certificate, self_signed
-from tests.contract.asking import Ask, ask_all
+from tests.contract.asking import Ask, ask_all, peer_once
 
 pytestmark = pytest.mark.services
 
@@ -51,13 +50,7 @@ def state_of(peer_url: str, directory: Path, wanted: str) -> dict[str, Any]:
     """How the link of a device with this setting stands, once it is as it should be."""
     setup = Setup(directory, {"DRAGON_PEER_URL": peer_url})
     with services.device(setup, 0) as device:
-        deadline = time.monotonic() + WAIT_S
-        while True:
-            found: dict[str, Any] = httpx.get(f"{device.url}/ready", timeout=60).json()["peer"]
-            if found["state"] == wanted:
-                break
-            assert time.monotonic() < deadline, found
-            time.sleep(0.05)
+        found = peer_once(device, wanted)
         if wanted == "connected":
             ask = Ask("What is the capital of Kenya?", "oneway", tokens=8, raw=True)
             (reply,) = ask_all(device, [ask])
