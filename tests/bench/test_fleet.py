@@ -45,7 +45,7 @@ def test_answers_at_once_share_turns() -> None:
     ],
 )
 def test_no_answer_is_lost_whatever_fails(fleet: Fleet) -> None:
-    outcome = Simulation(fleet, COSTS).run(600.0)
+    outcome = Simulation(fleet, COSTS).run(200.0)
     assert outcome.counts["asked"] == len(outcome.ended) > 1000
     assert len({id(answer) for answer in outcome.ended}) == len(outcome.ended)
     for answer in outcome.ended:
@@ -58,7 +58,7 @@ def test_no_answer_is_lost_whatever_fails(fleet: Fleet) -> None:
 
 def test_more_replicas_are_less_busy_and_refuse_less() -> None:
     def of(replicas: int) -> Outcome:
-        return Simulation(Fleet(200, 20.0, replicas, places=4), COSTS).run(600.0)
+        return Simulation(Fleet(200, 20.0, replicas, places=4), COSTS).run(200.0)
 
     few, many = of(1), of(20)
     assert many.counts["refused"] < few.counts["refused"]
