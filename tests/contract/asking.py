@@ -49,6 +49,15 @@ def upload(
     return document
 
 
+def posted(device: Service, path: str, **body: Any) -> dict[str, Any]:
+    """What is replied to a request that is taken."""
+    url, waits = f"{device.url}{path}", 4 * WAIT_S
+    reply = httpx.post(url, json=body, headers=device.headers, timeout=waits)
+    assert reply.status_code == 200, reply.text
+    found: dict[str, Any] = reply.json()
+    return found
+
+
 def eventually(condition: Callable[[], object]) -> None:
     """Wait until a condition holds."""
     deadline = time.monotonic() + 2 * WAIT_S

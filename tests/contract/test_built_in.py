@@ -12,7 +12,7 @@ from dragon.models import EMBEDDED_WRITER, instructions
 from dragon.retrieval.prompt_rows import INSTRUCTION, NOTHING_FOUND
 from harness import services
 from harness.services import Service, Setup
-from tests.contract.asking import upload
+from tests.contract.asking import posted, upload
 
 pytestmark = pytest.mark.services
 
@@ -33,6 +33,11 @@ ASKED = (
 )
 AU_PAIR = "Our au pair Wanjiru comes from Kenya."
 RUN = 4
+CHAT = "/v1/chat/completions"
+
+
+def user(text: str) -> dict[str, str]:
+    return {"role": "user", "content": text}
 
 
 def runs(text: str) -> set[tuple[str, ...]]:
@@ -60,11 +65,9 @@ def test_no_answer_says_the_models_own_instructions(device: Service, cloud: str)
     told = set().union(*map(runs, INSTRUCTIONS))
     turns: list[dict[str, str]] = []
     for question in ASKED:
-        turns.append({"role": "user", "content": question})
+        turns.append(user(question))
         body = {"messages": turns, "max_tokens": 40, "temperature": 0, "dragon": {"cloud": cloud}}
-        url = f"{device.url}/v1/chat/completions"
-        reply = httpx.post(url, headers=device.headers, json=body, timeout=300)
-        text = reply.raise_for_status().json()["choices"][0]["message"]["content"]
+        text = posted(device, CHAT, **body)["choices"][0]["message"]["content"]
         assert not runs(text) & told, (question, text)
         turns.append({"role": "assistant", "content": text})
 
@@ -72,11 +75,9 @@ def test_no_answer_says_the_models_own_instructions(device: Service, cloud: str)
 @pytest.mark.parametrize("device", ["lines"], indirect=True)
 def test_what_needs_both_sides_is_answered_by_both(device: Service) -> None:
     """The line that it leans on begins the answer, and the ledger names it among what was sent."""
-    asked = "What is the capital of the country our au pair comes from?"
-    body = {"messages": [{"role": "user", "content": asked}], "temperature": 0, "dragon": {}}
-    url = f"{device.url}/v1/chat/completions"
-    reply = httpx.post(url, headers=device.headers, json=body, timeout=300).raise_for_status()
-    answer, own = reply.json()["choices"][0], reply.json()["dragon"]["choices"][0]
+    asked = user("What is the capital of the country our au pair comes from?")
+    reply = posted(device, CHAT, messages=[asked], temperature=0, dragon={})
+    answer, own = reply["choices"][0], reply["dragon"]["choices"][0]
     assert answer["message"]["content"] == f"{AU_PAIR} Nairobi is the Kenyan capital."
     assert [source["side"] for source in own["sources"]] == ["private", "public"]
     ledger = httpx.get(f"{device.url}/api/ledger/{own['ledger']}", headers=device.headers)
@@ -87,12 +88,9 @@ def test_what_needs_both_sides_is_answered_by_both(device: Service) -> None:
     "question", ["Where is the key of the shed?", "Who wrote the rules of curling?"]
 )
 def test_an_answer_of_a_least_length_is_no_quotation(device: Service, question: str) -> None:
-    url = f"{device.url}/v1/chat/completions"
-    body = {"messages": [{"role": "user", "content": question}], "dragon": {"cloud": "never"}}
-
     def written(**asked: object) -> int:
-        reply = httpx.post(url, headers=device.headers, json=body | asked, timeout=300)
-        return int(reply.raise_for_status().json()["usage"]["completion_tokens"])
+        asked |= {"messages": [user(question)], "dragon": {"cloud": "never"}}
+        return int(posted(device, CHAT, **asked)["usage"]["completion_tokens"])
 
     assert written(ignore_eos=True, max_tokens=40) == 40
     assert written(min_tokens=20, max_tokens=40) >= 20
@@ -102,10 +100,8 @@ def test_an_answer_of_a_least_length_is_no_quotation(device: Service, question: 
 def test_each_question_of_a_message_is_answered(
     device: Service, request: pytest.FixtureRequest
 ) -> None:
-    question = "Where is the key of the shed, and when does the regatta start?"
-    body = {"messages": [{"role": "user", "content": question}], "temperature": 0, "dragon": {}}
-    url = f"{device.url}/v1/chat/completions"
-    reply = httpx.post(url, headers=device.headers, json=body, timeout=300).json()
+    asked = user("Where is the key of the shed, and when does the regatta start?")
+    reply = posted(device, CHAT, messages=[asked], temperature=0, dragon={})
     sources = reply["dragon"]["choices"][0]["sources"]
     assert {source["title"] for source in sources} == {"shed.md", "boat.md"}
     if request.node.callspec.params["device"] == "lines":
@@ -115,14 +111,13 @@ def test_each_question_of_a_message_is_answered(
 
 def test_the_tokens_of_a_whole_chat_are_scored(device: Service) -> None:
     turns = [
-        {"role": "user", "content": "Who won the regatta?"},
+        user("Who won the regatta?"),
         {"role": "assistant", "content": "The crew of the Heron won it."},
-        {"role": "user", "content": "Where was it rowed?"},
+        user("Where was it rowed?"),
     ]
     body = {"messages": turns, "max_tokens": 4, "prompt_logprobs": 1, "dragon": {"cloud": "never"}}
-    url = f"{device.url}/v1/chat/completions"
-    reply = httpx.post(url, headers=device.headers, json=body, timeout=300)
-    scored = reply.raise_for_status().json()["prompt_logprobs"]
+    reply = posted(device, CHAT, **body)
+    scored = reply["prompt_logprobs"]
     tokens = [next(iter(at.values()))["decoded_token"] for at in scored if at]
-    assert len(scored) == reply.json()["usage"]["prompt_tokens"]
+    assert len(scored) == reply["usage"]["prompt_tokens"]
     assert "The crew of the Heron won it." in "".join(tokens)

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import httpx
 import pytest
 
 from dragon.inference.tokenizer import Tokenizer
@@ -15,7 +14,7 @@ from dragon.sampling.params import Mode
 from harness import services, two_sided
 from harness.models import SMALL_MODEL
 from harness.services import Service, Setup
-from tests.contract.asking import Ask, Reply, ask_all, questions
+from tests.contract.asking import Ask, Reply, ask_all, posted, questions
 from tests.contract.conftest import Pair
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(1500)]
@@ -91,9 +90,7 @@ def test_stop_strings_and_log_probabilities(device: Service) -> None:
     word = whole.text.split()[2]
     (cut,) = ask_all(device, [replace(ASK, more=(("stop", word),))])
     assert cut.text == whole.text[: whole.text.index(word)]
-    body = ASK.body(logprobs=True, top_logprobs=3)
-    with httpx.Client(base_url=device.url, headers=device.headers, timeout=60) as client:
-        reply = client.post(ASK.path, json=body).json()
+    reply = posted(device, ASK.path, **ASK.body(logprobs=True, top_logprobs=3))
     content = reply["choices"][0]["logprobs"]["content"]
     assert "".join(each["token"] for each in content).startswith(whole.text)
     assert all(-9999 <= each["logprob"] <= 0 for each in content)
@@ -108,10 +105,8 @@ def test_every_other_mode_answers(device: Service, mode: Mode) -> None:
 def test_a_text_is_scored(device: Service) -> None:
     """What lm-evaluation-harness asks for: log-probabilities of a prompt."""
     asked = {"model": NAME, "prompt": "The keeper fed gulls.", "max_tokens": 0, "temperature": 0}
-    with httpx.Client(base_url=device.url, headers=device.headers, timeout=60) as client:
-        reply = client.post("/v1/completions", json={**asked, "echo": True, "logprobs": 5})
-    reply.raise_for_status()
-    logprobs = reply.json()["choices"][0]["logprobs"]
+    reply = posted(device, "/v1/completions", **asked, echo=True, logprobs=5)
+    logprobs = reply["choices"][0]["logprobs"]
     assert "".join(logprobs["tokens"]) == asked["prompt"]
     assert logprobs["token_logprobs"][0] is None
     assert all(-60 < value <= 0 for value in logprobs["token_logprobs"][1:])

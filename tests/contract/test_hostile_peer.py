@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
 import pytest
 
 from dragon.inference.tokenizer import Tokenizer
@@ -17,7 +16,7 @@ from harness.faults.disturbances import Behaviour
 from harness.faults.hostile_peer import HostilePeer, hostile_peer
 from harness.models import SMALL_MODEL
 from harness.services import Service, Setup
-from tests.contract.asking import peer_once, upload
+from tests.contract.asking import peer_once, posted, upload
 
 pytestmark = pytest.mark.services
 
@@ -48,11 +47,8 @@ class Attacked:
             for number, text in enumerate(texts)
         ]
         body = {"model": SMALL_MODEL.name, "messages": messages, "temperature": 0, "seed": 1}
-        url = f"{self.device.url}/v1/chat/completions"
         body |= {"max_tokens": 48, "dragon": dragon}
-        reply = httpx.post(url, headers=self.device.headers, json=body, timeout=120)
-        found: dict[str, Any] = reply.raise_for_status().json()
-        return found
+        return posted(self.device, "/v1/chat/completions", **body)
 
     def behave(self, behaviour: Behaviour) -> None:
         """What the peer does from now on."""
@@ -182,13 +178,7 @@ def test_an_answer_keeps_to_its_format_whatever_the_peer_says(
     attacked.behave(behaviour)
     dragon = {"aggregation": mode, "cloud": "always", "regex": "[0-9]{4}-[A-Z]{3}", "wait": True}
     body = {"model": SMALL_MODEL.name, "prompt": ASKED, "temperature": 1, "seed": 1}
-    reply = httpx.post(
-        f"{attacked.device.url}/v1/completions",
-        headers=attacked.device.headers,
-        json=body | {"dragon": dragon},
-        timeout=120,
-    )
-    choice = reply.raise_for_status().json()["choices"][0]
+    (choice,) = posted(attacked.device, "/v1/completions", **body, dragon=dragon)["choices"]
     assert choice["finish_reason"] == "stop"
     assert re.fullmatch("[0-9]{4}-[A-Z]{3}", choice["text"])
     assert attacked.peer.received

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from dragon.inference.tokenizer import Tokenizer
@@ -19,6 +18,7 @@ from harness.faults.disturbances import Behaviour
 from harness.faults.hostile_peer import HostilePeer, hostile_peer
 from harness.models import SMALL_MODEL
 from harness.services import Service, Setup
+from tests.contract.asking import posted
 
 pytestmark = pytest.mark.services
 
@@ -45,13 +45,8 @@ def attacked(
 
 def ask(device: Service, chat: list[dict[str, str]], **dragon: Any) -> str:
     body = {"model": SMALL_MODEL.name, "messages": chat, "max_tokens": 24, "temperature": 1}
-    reply = httpx.post(
-        f"{device.url}/v1/chat/completions",
-        headers=device.headers,
-        json=body | {"seed": 1, "dragon": dragon},
-        timeout=120,
-    )
-    text: str = reply.raise_for_status().json()["choices"][0]["message"]["content"]
+    reply = posted(device, "/v1/chat/completions", **body, seed=1, dragon=dragon)
+    text: str = reply["choices"][0]["message"]["content"]
     return text
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import openai
 import pytest
 
 from harness import services
 from harness.services import KEY, Service, Setup
 from tests import memorised
+from tests.contract.asking import posted
 
 pytestmark = pytest.mark.services
 
@@ -34,12 +34,6 @@ def device(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 @pytest.fixture
 def stock(device: Service) -> openai.OpenAI:
     return openai.OpenAI(base_url=f"{device.url}/v1", api_key=KEY, max_retries=0)
-
-
-def posted(device: Service, path: str, **body: Any) -> Any:
-    reply = httpx.post(f"{device.url}{path}", json=body, headers=device.headers, timeout=60)
-    assert reply.status_code == 200, reply.text
-    return reply.json()
 
 
 def test_thoughts_stand_beside_the_text(stock: openai.OpenAI) -> None:

@@ -17,7 +17,7 @@ from dragon.link import control
 from harness import services
 from harness.services import Service, Setup
 from tests import memorised
-from tests.contract.asking import Ask, ask_all, chunks, upload
+from tests.contract.asking import Ask, ask_all, chunks, posted, upload
 from tests.contract.chatting import chat
 from tests.contract.tapped import Tapped, opened, tapped_pair
 
@@ -149,8 +149,7 @@ def citing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 def test_citations_are_resolved_to_sources_whole_and_in_pieces(citing: Service) -> None:
     ask = Ask("Where is the key of the shed?", "local", 0.0, tokens=64, model="model")
-    url = f"{citing.url}/v1/chat/completions"
-    whole = httpx.post(url, headers=citing.headers, json=ask.body(), timeout=120).json()
+    whole = posted(citing, ask.path, **ask.body())
     text, dragon = whole["choices"][0]["message"]["content"], whole["dragon"]["choices"][0]
     assert text == KNOWN
     assert [source["citation"] for source in dragon["sources"]] == [1, 2]
