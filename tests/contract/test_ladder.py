@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -56,9 +55,8 @@ def test_always_sends_the_question_and_no_word_of_the_answer(
     assert answer["participation"] == []
 
 
-@pytest.mark.parametrize("dragon", [{"private": True}, {"cloud": "never"}])
-def test_never_sends_nothing(tapped: Tapped, dragon: dict[str, Any]) -> None:
-    _, sent = tapped.ask(PUBLIC, **dragon)
+def test_never_sends_nothing(tapped: Tapped) -> None:
+    _, sent = tapped.ask(PUBLIC, cloud="never")
     assert sent == []
 
 

@@ -15,7 +15,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from app.storage.database import DATABASE
@@ -207,13 +206,6 @@ def test_a_chain_that_was_tampered_with_does_not_verify(tapped: Tapped, tmp_path
     refused = verify(tmp_path)
     assert (refused.returncode, refused.stdout) == (1, "")
     assert refused.stderr.startswith("dragon: ")
-
-
-def test_an_unknown_answer_is_not_found(tapped: Tapped) -> None:
-    reply = httpx.get(
-        f"{tapped.device.url}/api/ledger/answer-0", headers=tapped.device.headers, timeout=60
-    )
-    assert reply.status_code == 404
 
 
 def test_answers_at_once_share_messages_and_each_is_the_text_it_is_alone(tapped: Tapped) -> None:
