@@ -7,11 +7,12 @@ packages could not start theirs beside.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -52,6 +53,7 @@ from tests.samples import embedder, judge
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 _FOLDER = Path(__file__).parent
 ANSWER = (_FOLDER / "answer.md").read_text()
+Opened = Callable[..., ChatPage]
 # A machine may be busy: what is waited for decides, not how long it takes.
 expect.set_options(timeout=60_000)
 
@@ -221,11 +223,21 @@ def chat(page: Page, device: Service) -> ChatPage:
 
 
 @pytest.fixture
-def german(browser: Browser, device: Service, emptied: None) -> Iterator[ChatPage]:
+def opened(browser: Browser) -> Iterator[Opened]:
+    """Signs in to a device by its URL, in a browser of other options."""
+    with ExitStack() as contexts:
+
+        def open_at(url: str, **options: Any) -> ChatPage:
+            context = browser.new_context(service_workers="block", **options)
+            return signed_in(contexts.enter_context(closing(context)).new_page(), url)
+
+        yield open_at
+
+
+@pytest.fixture
+def german(opened: Opened, device: Service, emptied: None) -> ChatPage:
     """The page of a device without documents, in a German browser."""
-    context = browser.new_context(locale="de-DE", service_workers="block")
-    yield signed_in(context.new_page(), device.url)
-    context.close()
+    return opened(device.url, locale="de-DE")
 
 
 def signed_in(page: Page, url: str) -> ChatPage:

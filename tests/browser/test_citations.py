@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from harness.pdf import pdf
 from harness.services import Service
-from tests.browser.conftest import Scripted, signed_in
+from tests.browser.conftest import Opened, Scripted, signed_in
 from tests.browser.page import ChatPage
 
 NOTE = """# The boat house
@@ -167,21 +167,17 @@ def test_a_mark_opens_the_page_of_a_pdf_as_it_looks(chat: ChatPage, tmp_path: Pa
 
 
 def test_a_finger_taps_for_the_card_and_again_for_the_passage(
-    browser: Browser, device: Service
+    opened: Opened, device: Service
 ) -> None:
-    context = browser.new_context(
-        viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True
-    )
-    page = context.new_page()
-    chat = signed_in(page, device.url)
+    size = {"width": 360, "height": 740}
+    chat = opened(device.url, viewport=size, has_touch=True, is_mobile=True)
     chat.wait_peer("connected")
     chat.wait_answer(chat.ask("What is the capital of Kenya?"))
     mark = chat.last_answer.get_by_test_id("cite").first
     expect(mark).to_have_attribute("data-side", "public")
     mark.tap()
-    card = page.get_by_test_id("passage-card")
+    card = chat.page.get_by_test_id("passage-card")
     expect(card).to_contain_text("Nairobi")
     card.get_by_role("button", name="Show the passage").tap()
     expect(card).to_be_hidden()
     expect(chat.last_answer.get_by_test_id("passage").first).to_be_visible()
-    context.close()

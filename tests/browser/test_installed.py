@@ -10,8 +10,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from harness.services import KEY, Service
-from tests.browser.conftest import Scripted, signed_in
-from tests.browser.page import ChatPage
+from tests.browser.conftest import Opened, Scripted, signed_in
 
 # Another app shares: the browser opens the address with a form of it.
 _SHARE = """([name, content, text]) => {
@@ -98,12 +97,11 @@ def test_what_another_app_shares_is_taken(working: BrowserContext, device: Servi
     expect(page.get_by_test_id("prompt")).to_have_value("")
 
 
-def test_nothing_jumps_when_the_keyboard_opens(browser: Browser, scripted: Scripted) -> None:
+def test_nothing_jumps_when_the_keyboard_opens(opened: Opened, scripted: Scripted) -> None:
     """A browser makes the page smaller by the keyboard: what was read stays above the question."""
     scripted.generation.script = "\n\n".join(f"Line number {number}." for number in range(60))
-    context = browser.new_context(viewport={"width": 390, "height": 740}, has_touch=True)
-    page = context.new_page()
-    chat: ChatPage = signed_in(page, scripted.url)
+    chat = opened(scripted.url, viewport={"width": 390, "height": 740}, has_touch=True)
+    page = chat.page
     chat.wait_answer(chat.ask("Tell me."))
     page.locator("#scroll").evaluate("s => { s.scrollTop = s.scrollHeight / 2 }")
     lowest = (
@@ -122,7 +120,6 @@ def test_nothing_jumps_when_the_keyboard_opens(browser: Browser, scripted: Scrip
     assert box["y"] + box["height"] < 400
     page.set_viewport_size({"width": 390, "height": 740})
     page.wait_for_function(f"(before) => ({lowest})() === before", arg=before)
-    context.close()
 
 
 def test_a_keyboard_that_covers_the_page_is_made_room_for(page: Page, device: Service) -> None:

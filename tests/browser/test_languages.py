@@ -16,7 +16,7 @@ from app.paths import packaged
 from app.peer_link.status import Refusal
 from dragon.localizable import localizable
 from harness.services import KEY, Service
-from tests.browser.conftest import Scripted, signed_in
+from tests.browser.conftest import Opened, Scripted, signed_in
 from tests.browser.page import ChatPage
 
 STATIC = packaged("static")
@@ -220,11 +220,10 @@ def test_what_the_device_says_is_said_in_the_language_of_the_browser(
 
 
 def test_why_the_cloud_is_away_is_said_in_the_language_of_the_browser(
-    browser: Browser, scripted: Scripted
+    opened: Opened, scripted: Scripted
 ) -> None:
     """A peer of a later release may have reasons that this page has no words for."""
-    context = browser.new_context(locale="de-DE", service_workers="block")
-    chat = signed_in(context.new_page(), scripted.url)
+    chat = opened(scripted.url, locale="de-DE")
     full = "Die Cloud konnte nicht helfen: sie schrieb schon so viele Antworten, wie sie kann; "
     for reason, said in (
         (localizable("peer.full", "the cloud peer is full"), full),
@@ -240,7 +239,6 @@ def test_why_the_cloud_is_away_is_said_in_the_language_of_the_browser(
         chat.page.reload()
         expect(chat.last_answer.locator(".note")).to_contain_text(said)
         expect(chat.last_answer.locator(".note")).to_contain_text("nach 30 s noch einmal.")
-    context.close()
 
 
 def test_who_asks_english_documents_in_german_is_told_to_try_english(
@@ -258,15 +256,13 @@ def test_who_asks_english_documents_in_german_is_told_to_try_english(
 
 
 def test_phrases_of_the_device_are_said_in_the_language_of_who_reads_them(
-    browser: Browser, device: Service, emptied: None, tmp_path: Path
+    opened: Opened, device: Service, emptied: None, tmp_path: Path
 ) -> None:
     """The stored text is English, and so is what the API says."""
     note = tmp_path / "gong.txt"
     note.write_text("The brass gong stands beside the linden.\n")
-    german = browser.new_context(
-        locale="de-DE", service_workers="block", permissions=["clipboard-read", "clipboard-write"]
-    )
-    chat = signed_in(german.new_page(), device.url)
+    may = ["clipboard-read", "clipboard-write"]
+    chat = opened(device.url, locale="de-DE", permissions=may)
     page = chat.page
     none = "Das habe ich in Ihren Dokumenten nicht gefunden."
     chat.wait_answer(chat.ask("What is the wingspan of the gull Emma?", private=True))
@@ -283,8 +279,7 @@ def test_phrases_of_the_device_are_said_in_the_language_of_who_reads_them(
     expect(chat.last_answer.get_by_test_id("answer-text")).to_have_text(
         "[Wörter eines gelöschten Dokuments]"
     )
-    spanish = browser.new_context(locale="es-MX", service_workers="block")
-    other = signed_in(spanish.new_page(), device.url)
+    other = opened(device.url, locale="es-MX")
     other.page.goto(page.url)
     texts = other.page.get_by_test_id("answer-text")
     expect(texts.first).to_have_text("No he encontrado esto en sus documentos.")
@@ -295,5 +290,3 @@ def test_phrases_of_the_device_are_said_in_the_language_of_who_reads_them(
     expect(other.page.get_by_test_id("edit-text")).to_have_value(
         re.compile(r"\[palabras de un documento eliminado\]")
     )
-    german.close()
-    spanish.close()

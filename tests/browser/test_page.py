@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Page, Route, expect
 
 from harness.services import KEY, Service
-from tests.browser.conftest import Pair, signed_in
+from tests.browser.conftest import Opened, Pair, signed_in
 from tests.browser.page import ChatPage
 
 NOTE = "The code of the bicycle shed is 4471-KX. Marta has the spare key of the flat."
@@ -251,10 +251,9 @@ def test_a_question_that_is_too_long_says_so_and_is_edited(chat: ChatPage) -> No
     assert "Nairobi" in chat.text()
 
 
-def test_all_fits_on_a_phone(browser: Browser, device: Service) -> None:
-    context = browser.new_context(viewport={"width": 360, "height": 740}, has_touch=True)
-    page = context.new_page()
-    chat = signed_in(page, device.url)
+def test_all_fits_on_a_phone(opened: Opened, device: Service) -> None:
+    chat = opened(device.url, viewport={"width": 360, "height": 740}, has_touch=True)
+    page = chat.page
 
     def fits() -> bool:
         return bool(page.evaluate("() => document.scrollingElement.scrollWidth <= innerWidth"))
@@ -276,4 +275,3 @@ def test_all_fits_on_a_phone(browser: Browser, device: Service) -> None:
     expect(page.locator("#sidebar")).not_to_have_class("sidebar is-open")
     expect(chat.answers).to_have_count(1)
     assert fits()
-    context.close()

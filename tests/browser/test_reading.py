@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from harness.services import Service
-from tests.browser.conftest import Pair, Scripted, signed_in
+from tests.browser.conftest import Opened, Pair, Scripted, signed_in
 from tests.browser.page import ChatPage
 from tests.samples import prose
 
@@ -129,10 +129,9 @@ def test_what_a_search_finds_is_marked(chat: ChatPage) -> None:
     page.wait_for_function("() => CSS.highlights.get('found').size === 6")
 
 
-def test_numbers_are_written_as_in_the_language(browser: Browser, telling_device: Pair) -> None:
-    context = browser.new_context(locale="de-DE", viewport={"width": 1280, "height": 900})
-    page = context.new_page()
-    chat = signed_in(page, telling_device.device.url)
+def test_numbers_are_written_as_in_the_language(opened: Opened, telling_device: Pair) -> None:
+    chat = opened(telling_device.device.url, locale="de-DE")
+    page = chat.page
     page.get_by_test_id("open-settings").click()
     temperature = page.locator("#setting-temperature")
     expect(temperature).to_be_hidden()  # folded away, unless something of it is set
@@ -144,13 +143,10 @@ def test_numbers_are_written_as_in_the_language(browser: Browser, telling_device
     panel = chat.how_written()
     expect(panel.locator("dt", has_text="Temperatur").locator("+ dd")).to_have_text("0,15")
     assert not re.search(r"\d\.\d", panel.inner_text())
-    context.close()
 
 
-def test_on_a_phone_nothing_of_a_choice_is_cut(browser: Browser, device: Service) -> None:
-    context = browser.new_context(viewport={"width": 360, "height": 740}, locale="de-DE")
-    page = context.new_page()
-    signed_in(page, device.url)
+def test_on_a_phone_nothing_of_a_choice_is_cut(opened: Opened, device: Service) -> None:
+    page = opened(device.url, viewport={"width": 360, "height": 740}, locale="de-DE").page
     page.locator("#sidebar-open").click()
     page.get_by_test_id("open-settings").click()
     # As wide as its longest option needs, were there room.
@@ -160,19 +156,16 @@ def test_on_a_phone_nothing_of_a_choice_is_cut(browser: Browser, device: Service
             " s.after(copy); const width = copy.offsetWidth; copy.remove(); return width; }"
         )
         assert needed <= select.evaluate("s => s.offsetWidth")
-    context.close()
 
 
-def test_at_twice_its_size_most_of_a_page_is_the_chat(browser: Browser, device: Service) -> None:
+def test_at_twice_its_size_most_of_a_page_is_the_chat(page: Page, device: Service) -> None:
     """A laptop's window of 1280 by 900 has 640 by 450 of the page's pixels then."""
-    context = browser.new_context(viewport={"width": 640, "height": 450})
-    page = context.new_page()
+    page.set_viewport_size({"width": 640, "height": 450})
     signed_in(page, device.url)
     height = page.locator("#scroll").evaluate("e => e.clientHeight")
     assert height > 280
     expect(page.get_by_role("button", name="All documents")).to_be_visible()
     assert page.evaluate("() => document.scrollingElement.scrollWidth <= innerWidth")
-    context.close()
 
 
 _MARKED = """([text, search]) => import("/static/js/chat/found.js").then((module) =>

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from harness.services import Service
-from tests.browser.conftest import signed_in
+from tests.browser.conftest import Opened
 from tests.browser.page import ChatPage
 
 
 @pytest.fixture
-def phone(browser: Browser, device: Service) -> Iterator[ChatPage]:
-    context = browser.new_context(
-        viewport={"width": 390, "height": 740},
-        has_touch=True,
-        is_mobile=True,
-        service_workers="block",
-    )
-    yield signed_in(context.new_page(), device.url)
-    context.close()
+def phone(opened: Opened, device: Service) -> ChatPage:
+    size = {"width": 390, "height": 740}
+    return opened(device.url, viewport=size, has_touch=True, is_mobile=True)
 
 
 def test_settings_are_left_for_the_chat_from_wherever_they_are_scrolled_to(
