@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import FilePayload, Locator, Page, expect
 
 Side = Literal["private", "public"]
 AnswerState = Literal["streaming", "done", "stopped", "error"]
@@ -75,6 +75,13 @@ class ChatPage:
         if wait:
             for path in paths:
                 self.wait_document(path.name)
+
+    def add(self, name: str, content: str | bytes) -> Literal["processed", "error"]:
+        """Uploads this as a file, waits until it is processed or refused, and says which."""
+        data = content.encode() if isinstance(content, str) else content
+        file: FilePayload = {"name": name, "mimeType": "text/plain", "buffer": data}
+        self.page.get_by_test_id("upload").set_input_files([file])
+        return self.wait_document(name)
 
     def wait_document(self, name: str) -> Literal["processed", "error"]:
         """Waits until the document's ingestion has ended, and says how."""

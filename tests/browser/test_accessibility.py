@@ -163,9 +163,7 @@ def test_of_documents(looked_at: Page, device: Service, tmp_path: Path) -> None:
     expect(page.get_by_test_id("preview-text")).to_contain_text("stone keeper")
     assert serious(page) == []
     page.keyboard.press("Escape")
-    drawn = {"name": "mill.pdf", "mimeType": "application/pdf", "buffer": pdf("The mill.", "Rent.")}
-    page.get_by_test_id("upload").set_input_files([drawn])
-    chat.wait_document("mill.pdf")
+    chat.add("mill.pdf", pdf("The mill.", "Rent."))
     chat.document("mill.pdf").get_by_test_id("preview-document").click()
     page.get_by_test_id("page-picture").wait_for()
     assert serious(page) == []
@@ -177,14 +175,13 @@ def test_of_documents(looked_at: Page, device: Service, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("emptied")
-def test_of_a_wide_table(looked_at: Page, device: Service, tmp_path: Path) -> None:
+def test_of_a_wide_table(looked_at: Page, device: Service) -> None:
     """With its sources, as it comes and sorted both ways, and in each tab about its answer."""
     page = looked_at
     columns = ["code", "price", *(f"property{number}" for number in range(12))]
     rows = (f"B10{number},{number}80" + ",longword" * 12 for number in range(3))
-    (tmp_path / "bikes.csv").write_text("\n".join((",".join(columns), *rows)) + "\n")
     chat = signed_in(page, device.url)
-    chat.upload(tmp_path / "bikes.csv")
+    chat.add("bikes.csv", "\n".join((",".join(columns), *rows)) + "\n")
     answer = chat.ask("Compare B100 and B101.", private=True)
     chat.wait_answer(answer)
     table = answer.get_by_test_id("rows")

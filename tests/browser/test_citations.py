@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -89,11 +88,9 @@ def test_no_passage_is_used_without_a_word_of_it(signed: Page) -> None:
 
 
 @pytest.mark.usefixtures("emptied")
-def test_a_mark_shows_the_passage_and_opens_the_document(chat: ChatPage, tmp_path: Path) -> None:
+def test_a_mark_shows_the_passage_and_opens_the_document(chat: ChatPage) -> None:
     page = chat.page
-    note = tmp_path / "boat.md"
-    note.write_text(NOTE)
-    chat.upload(note)
+    chat.add("boat.md", NOTE)
     chat.wait_answer(chat.ask("Where does the oar hang?", private=True))
     mark = chat.last_answer.get_by_test_id("cite")
     expect(mark).to_have_accessible_name("Source 1: boat.md")
@@ -125,13 +122,9 @@ def test_a_mark_shows_the_passage_and_opens_the_document(chat: ChatPage, tmp_pat
 
 
 @pytest.mark.usefixtures("emptied")
-def test_what_comes_near_is_listed_apart_from_what_it_rests_on(
-    chat: ChatPage, tmp_path: Path
-) -> None:
-    note, other = tmp_path / "boat.md", tmp_path / "shed.md"
-    note.write_text(NOTE)
-    other.write_text("The old paddle hangs in the shed.")
-    chat.upload(note, other)
+def test_what_comes_near_is_listed_apart_from_what_it_rests_on(chat: ChatPage) -> None:
+    chat.add("boat.md", NOTE)
+    chat.add("shed.md", "The old paddle hangs in the shed.")
     chat.wait_answer(chat.ask("Where does the oar hang?", private=True))
     expect(chat.sources()).to_have_count(1)
     # The only one that it rests on unfolds with the list.
@@ -143,13 +136,11 @@ def test_what_comes_near_is_listed_apart_from_what_it_rests_on(
 
 
 @pytest.mark.usefixtures("emptied")
-def test_a_mark_opens_the_page_of_a_pdf_as_it_looks(chat: ChatPage, tmp_path: Path) -> None:
+def test_a_mark_opens_the_page_of_a_pdf_as_it_looks(chat: ChatPage) -> None:
     page = chat.page
-    lease = tmp_path / "lease.pdf"
     filling = "\n".join(f"{number}. The parties agree on item {number}." for number in range(40))
     dogs = "Dogs may be kept only with written consent."
-    lease.write_bytes(pdf("The lease of the mill.", f"{filling}\n{dogs}", "Signed in Bern."))
-    chat.upload(lease)
+    chat.add("lease.pdf", pdf("The lease of the mill.", f"{filling}\n{dogs}", "Signed in Bern."))
     chat.wait_answer(chat.ask("When may dogs be kept?", private=True))
     chat.last_answer.get_by_test_id("cite").first.click()
     picture = page.get_by_test_id("page-picture")

@@ -180,11 +180,8 @@ def test_an_answer_tells_of_what_is_not_read_yet(chat: ChatPage) -> None:
 
 @pytest.mark.usefixtures("emptied")
 def test_a_source_tells_its_page_and_opens_in_its_place(chat: ChatPage) -> None:
-    page = chat.page
     pages = ("The barn is painted red.", "The hayloft ladder is kept behind the cider press.")
-    file = {"name": "farm.pdf", "mimeType": "application/pdf", "buffer": pdf(*pages)}
-    page.get_by_test_id("upload").set_input_files([file])
-    assert chat.wait_document("farm.pdf") == "processed"
+    assert chat.add("farm.pdf", pdf(*pages)) == "processed"
     answer = chat.ask("Where is the hayloft ladder kept?")
     assert chat.wait_answer(answer) == "done"
     source = chat.sources("private", answer).first
@@ -200,9 +197,7 @@ def test_a_source_tells_its_page_and_opens_in_its_place(chat: ChatPage) -> None:
 @pytest.mark.usefixtures("emptied")
 def test_what_a_table_answers_shows_the_query(chat: ChatPage) -> None:
     rows = b"store_id,city,revenue_eur\nS1,Lyon,5000\nS2,Turin,7500\n"
-    file = {"name": "stores.csv", "mimeType": "text/csv", "buffer": rows}
-    chat.page.get_by_test_id("upload").set_input_files([file])
-    assert chat.wait_document("stores.csv") == "processed"
+    assert chat.add("stores.csv", rows) == "processed"
     answer = chat.ask("What is the revenue of S2?")
     assert chat.wait_answer(answer) == "done"
     expect(answer).to_contain_text("S2, Turin, revenue_eur: 7500")

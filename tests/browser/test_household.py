@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
@@ -31,21 +30,17 @@ def keys(device: Service) -> Iterator[dict[str, str]]:
 
 
 def test_the_page_shows_one_nothing_of_the_other(
-    page: Page, device: Service, keys: dict[str, str], tmp_path: Path
+    page: Page, device: Service, keys: dict[str, str]
 ) -> None:
     chat = ChatPage(page)
     chat.sign_in(f"{device.url}/sign-in?key={keys['anna']}")
-    note = tmp_path / f"{WORD}.txt"
-    note.write_text(f"The code of the safe is {WORD}-4471.\n")
     chat.open_panel("documents")
-    chat.upload(note)
+    chat.add(f"{WORD}.txt", f"The code of the safe is {WORD}-4471.\n")
     answer = chat.ask("What is the code of the safe?", private=True)
     chat.wait_answer(answer)
     expect(answer).to_contain_text(WORD)
-    common = tmp_path / "common.txt"
-    common.write_text("The bins go out on Thursdays.\n")
     chat.open_panel("documents")
-    chat.upload(common)
+    chat.add("common.txt", "The bins go out on Thursdays.\n")
     page.get_by_role("button", name="Share common.txt").click()
     expect(chat.document("common.txt")).to_contain_text("shared with the other keys")
     page.get_by_test_id("open-settings").click()

@@ -127,9 +127,7 @@ def _pages() -> list[Path]:
     return [root / name for name in ("app/api/page/pages.py", "app/models/trial.py")]
 
 
-def test_the_page_has_no_words_of_its_own(
-    page: Page, device: Service, emptied: None, tmp_path: Path
-) -> None:
+def test_the_page_has_no_words_of_its_own(page: Page, device: Service, emptied: None) -> None:
     """With every text in a mark, whatever is unmarked stands in the HTML or in a script."""
 
     def marked(route: Route) -> None:
@@ -145,12 +143,9 @@ def test_the_page_has_no_words_of_its_own(
     page.route("**/static/text/en.json", marked)
     chat = signed_in(page, device.url)
     seen = [page.evaluate(_UNMARKED, _OWN)]
-    note = tmp_path / "a note.txt"
-    note.write_text("The heron sleeps in the boathouse.\n")
-    broken = tmp_path / "broken.docx"
-    broken.write_bytes(b"PK\x03\x04" + bytes(100))
     chat.open_panel("documents")
-    chat.upload(note, broken)
+    chat.add("a note.txt", "The heron sleeps in the boathouse.\n")
+    chat.add("broken.docx", b"PK\x03\x04" + bytes(100))
     chat.ask("Where does the heron sleep?")
     chat.wait_answer()
     for panel in ("documents", "who", "live", "ledger"):
@@ -241,12 +236,8 @@ def test_why_the_cloud_is_away_is_said_in_the_language_of_the_browser(
         expect(chat.last_answer.locator(".note")).to_contain_text("nach 30 s noch einmal.")
 
 
-def test_who_asks_english_documents_in_german_is_told_to_try_english(
-    german: ChatPage, tmp_path: Path
-) -> None:
-    note = tmp_path / "lease.txt"
-    note.write_text("The deposit of the flat is two months' rent.\n")
-    german.upload(note)
+def test_who_asks_english_documents_in_german_is_told_to_try_english(german: ChatPage) -> None:
+    german.add("lease.txt", "The deposit of the flat is two months' rent.\n")
     for question, told in ("Wie hoch ist die Kaution?", True), ("What is the gull called?", False):
         answer = german.ask(question, private=True)
         german.wait_answer(answer)
@@ -256,11 +247,9 @@ def test_who_asks_english_documents_in_german_is_told_to_try_english(
 
 
 def test_phrases_of_the_device_are_said_in_the_language_of_who_reads_them(
-    opened: Opened, device: Service, emptied: None, tmp_path: Path
+    opened: Opened, device: Service, emptied: None
 ) -> None:
     """The stored text is English, and so is what the API says."""
-    note = tmp_path / "gong.txt"
-    note.write_text("The brass gong stands beside the linden.\n")
     may = ["clipboard-read", "clipboard-write"]
     chat = opened(device.url, locale="de-DE", permissions=may)
     page = chat.page
@@ -269,12 +258,12 @@ def test_phrases_of_the_device_are_said_in_the_language_of_who_reads_them(
     expect(chat.last_answer.get_by_test_id("answer-text")).to_have_text(none)
     chat.last_answer.get_by_test_id("copy").click()
     assert page.evaluate("navigator.clipboard.readText()") == none
-    chat.upload(note)
+    chat.add("gong.txt", "The brass gong stands beside the linden.\n")
     chat.wait_answer(
         chat.ask("So the brass gong stands beside the linden, or where?", private=True)
     )
     chat.open_panel("documents")
-    chat.document(note.name).get_by_test_id("delete-document").click()
+    chat.document("gong.txt").get_by_test_id("delete-document").click()
     page.get_by_test_id("confirm-delete").click()
     expect(chat.last_answer.get_by_test_id("answer-text")).to_have_text(
         "[Wörter eines gelöschten Dokuments]"

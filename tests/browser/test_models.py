@@ -137,9 +137,8 @@ def test_a_model_takes_over_in_mid_chat_and_back_and_a_broken_one_does_not(
 ) -> None:
     chat = signed_in(page, alone)
     picker = page.get_by_test_id("model-picker")
-    letter = tmp_path / "letter.txt"
-    letter.write_text("The gym locker's code is 4711. The key of the shed hangs in the pantry.")
-    chat.upload(letter)
+    letter = "The gym locker's code is 4711. The key of the shed hangs in the pantry."
+    chat.add("letter.txt", letter)
     before = chat.ask("What is the gym locker's code?")
     chat.wait_answer(before)
     picker.click()

@@ -14,12 +14,9 @@ from tests.browser.page import ChatPage
 NOTE = "The code of the bicycle shed is 4471-KX. Marta has the spare key of the flat."
 
 
-def test_upload_ask_see_the_source_and_delete(chat: ChatPage, tmp_path: Path) -> None:
-    note = tmp_path / "shed.txt"
-    note.write_text(NOTE)
+def test_upload_ask_see_the_source_and_delete(chat: ChatPage) -> None:
     chat.wait_peer("connected")
-    chat.upload(note)
-    assert chat.wait_document("shed.txt") == "processed"
+    assert chat.add("shed.txt", NOTE) == "processed"
     answer = chat.ask("What is the code of the bicycle shed?")
     assert chat.wait_answer(answer) == "done"
     assert chat.text(answer).strip()
@@ -30,12 +27,8 @@ def test_upload_ask_see_the_source_and_delete(chat: ChatPage, tmp_path: Path) ->
     assert chat.sources("private").count() == 0
 
 
-def test_what_is_asked_while_a_deletion_is_read_back_is_answered(
-    chat: ChatPage, tmp_path: Path
-) -> None:
-    note = tmp_path / "shed.txt"
-    note.write_text(NOTE)
-    chat.upload(note)
+def test_what_is_asked_while_a_deletion_is_read_back_is_answered(chat: ChatPage) -> None:
+    chat.add("shed.txt", NOTE)
     chat.ask("What is the code of the bicycle shed?")
     chat.wait_answer()
     held: list[Route] = []
@@ -130,7 +123,7 @@ def test_without_the_link_the_page_asks_for_the_key(page: Page, device: Service)
     expect(page.get_by_label("API key")).to_be_visible()
 
 
-def test_a_first_answer_by_the_keyboard_alone(chat: ChatPage, tmp_path: Path) -> None:
+def test_a_first_answer_by_the_keyboard_alone(chat: ChatPage) -> None:
     page, key = chat.page, chat.page.keyboard
     chat.wait_peer("connected")
     expect(page.get_by_test_id("prompt")).to_be_focused()

@@ -24,12 +24,6 @@ def open_chat(chat: ChatPage, title: str) -> None:
     chat.conversations.filter(has_text=title).first.locator(".conversation-open").click()
 
 
-def write(folder: Path, name: str, text: str) -> Path:
-    path = folder / name
-    path.write_text(text)
-    return path
-
-
 def test_private_is_the_chats_own(chat: ChatPage, context: BrowserContext) -> None:
     chat.wait_peer("connected")
     question = "Who keeps the key of the belfry?"
@@ -83,13 +77,11 @@ def test_where_the_settings_never_ask_the_cloud_every_chat_is_private(chat: Chat
 
 
 @pytest.mark.usefixtures("emptied")
-def test_a_private_chat_sends_a_question_only_once_that_is_agreed_to(
-    chat: ChatPage, tmp_path: Path
-) -> None:
+def test_a_private_chat_sends_a_question_only_once_that_is_agreed_to(chat: ChatPage) -> None:
     """The private answer stays what it was; the one that was sent says so; the chat is private."""
     page = chat.page
     chat.wait_peer("connected")
-    chat.upload(write(tmp_path, "boat.txt", "The boat is kept in the shed."))
+    chat.add("boat.txt", "The boat is kept in the shed.")
     answer = chat.ask(KENYA, private=True)
     chat.wait_answer(answer)
     expect(answer).to_contain_text("I couldn’t find this in your documents.")
@@ -136,10 +128,10 @@ def test_a_private_chat_sends_a_question_only_once_that_is_agreed_to(
     ids=["source", "closest"],
 )
 def test_a_deleted_document_is_gone_from_the_open_chat(
-    chat: ChatPage, context: BrowserContext, tmp_path: Path, question: str, text: str
+    chat: ChatPage, context: BrowserContext, question: str, text: str
 ) -> None:
     """A source keeps its place without its text, a closest passage goes, in another tab, too."""
-    chat.upload(write(tmp_path, "boat.txt", text))
+    chat.add("boat.txt", text)
     chat.wait_answer(chat.ask(question, private=True))
     assert text in chat.open_source(chat.sources("private").first)
     other = ChatPage(context.new_page())
@@ -161,7 +153,9 @@ def test_without_documents_a_miss_says_that_there_are_none(chat: ChatPage, tmp_p
     expect(answer).to_contain_text("You have no documents here.")
     with chat.page.expect_file_chooser() as chooser:
         answer.get_by_test_id("add-documents").click()
-    chooser.value.set_files(str(write(tmp_path, "boat.txt", "The boat is kept in the shed.")))
+    note = tmp_path / "boat.txt"
+    note.write_text("The boat is kept in the shed.")
+    chooser.value.set_files(str(note))
     chat.wait_document("boat.txt")
     expect(answer).to_contain_text("Your documents didn’t say when you asked.")
     expect(answer.get_by_test_id("add-documents")).to_have_count(0)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from playwright.sync_api import Route, expect
 
@@ -11,12 +9,9 @@ from tests.browser.page import ChatPage
 
 
 @pytest.mark.usefixtures("emptied")
-def test_a_project_has_documents_an_instruction_and_chats(chat: ChatPage, tmp_path: Path) -> None:
+def test_a_project_has_documents_an_instruction_and_chats(chat: ChatPage) -> None:
     page = chat.page
-    note, other = tmp_path / "boat.txt", tmp_path / "hut.txt"
-    note.write_text("The oar hangs behind the red door.")
-    other.write_text("The oar of the hut lies under the bed.")
-    chat.upload(other)
+    chat.add("hut.txt", "The oar of the hut lies under the bed.")
     page.get_by_test_id("new-project").click()
     page.get_by_test_id("project-name").fill("Never")
     page.get_by_test_id("project-cancel").click()
@@ -30,7 +25,7 @@ def test_a_project_has_documents_an_instruction_and_chats(chat: ChatPage, tmp_pa
     expect(page.get_by_test_id("scope")).to_have_text("All of Boat")
 
     chat.open_panel("documents")
-    chat.upload(note)
+    chat.add("boat.txt", "The oar hangs behind the red door.")
     region = page.get_by_role("region", name="Boat")
     expect(region.get_by_test_id("document")).to_have_count(1)
     answer = chat.ask("Where does the oar hang?", private=True)

@@ -99,9 +99,7 @@ def test_without_a_voice_of_its_own_nothing_is_offered(page: Page, scripted: Scr
 def test_paper_has_the_chat_with_its_passages_and_nothing_to_press(
     chat: ChatPage, emptied: None, tmp_path: Path
 ) -> None:
-    note = tmp_path / "boat.txt"
-    note.write_text("The boat is kept in the shed until spring.\n")
-    chat.upload(note)
+    chat.add("boat.txt", "The boat is kept in the shed until spring.\n")
     chat.wait_answer(chat.ask("Where is the boat kept?", private=True))
     chat.page.pdf(path=tmp_path / "chat.pdf")
     with pypdfium2.PdfDocument(tmp_path / "chat.pdf") as paper:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -83,12 +82,10 @@ def test_secondary_text_is_well_above_the_least_contrast(page: Page, device: Ser
 
 
 @pytest.mark.usefixtures("emptied")
-def test_markdown_is_drawn_in_a_view_and_in_a_source(chat: ChatPage, tmp_path: Path) -> None:
+def test_markdown_is_drawn_in_a_view_and_in_a_source(chat: ChatPage) -> None:
     page = chat.page
-    note = tmp_path / "boat.md"
-    note.write_text(NOTE)
     chat.open_panel("documents")
-    chat.upload(note)
+    chat.add("boat.md", NOTE)
     chat.document("boat.md").get_by_test_id("preview-document").click()
     view = page.get_by_test_id("preview-text")
     expect(view.locator("h1 em")).to_have_text("old")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Scripted, signed_in
@@ -30,14 +28,10 @@ def test_rows_are_read_where_all_have_the_same_columns(page: Page, scripted: Scr
         assert page.evaluate(_ROWS, text) == rows, text
 
 
-def test_they_are_sorted_copied_with_tabs_and_still_cite(
-    chat: ChatPage, emptied: None, tmp_path: Path
-) -> None:
+def test_they_are_sorted_copied_with_tabs_and_still_cite(chat: ChatPage, emptied: None) -> None:
     page = chat.page
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    file = tmp_path / "bikes.csv"
-    file.write_bytes(BIKES)
-    chat.upload(file)
+    chat.add("bikes.csv", BIKES)
     answer = chat.ask("Compare B103 and B104.", private=True)
     chat.wait_answer(answer)
     table = answer.get_by_test_id("rows")

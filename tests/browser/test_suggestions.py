@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -75,12 +73,9 @@ def test_a_row_is_asked_for_by_its_name(signed: Page) -> None:
     assert made(signed, "id: S1; day: 1 May\nid: S2; day: 1 May\n") == []
 
 
-def test_they_are_in_the_language_of_the_page_and_answered(
-    german: ChatPage, tmp_path: Path
-) -> None:
-    note = tmp_path / "manual.md"
-    note.write_text("# Manual\n\nThe pump is cleaned in May.\n\n## Hot water\n\nTurn the dial.\n")
-    german.upload(note)
+def test_they_are_in_the_language_of_the_page_and_answered(german: ChatPage) -> None:
+    manual = "# Manual\n\nThe pump is cleaned in May.\n\n## Hot water\n\nTurn the dial.\n"
+    german.add("manual.md", manual)
     asked = german.page.get_by_test_id("start-question")
     expect(asked).to_have_text(["Was steht unter „Hot water“?", "Fassen Sie manual.md zusammen."])
     asked.first.click()
@@ -88,7 +83,7 @@ def test_they_are_in_the_language_of_the_page_and_answered(
 
 
 @pytest.mark.usefixtures("emptied")
-def test_they_come_without_moving_what_is_seen_and_stay(chat: ChatPage, tmp_path: Path) -> None:
+def test_they_come_without_moving_what_is_seen_and_stay(chat: ChatPage) -> None:
     page = chat.page
     page.get_by_test_id("start-sample").wait_for()
     page.evaluate(

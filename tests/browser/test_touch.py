@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from playwright.sync_api import expect
 
@@ -72,12 +70,8 @@ def test_what_needs_a_mouse_or_keys_is_not_spoken_of(phone: ChatPage) -> None:
 
 
 @pytest.mark.usefixtures("emptied")
-def test_with_a_mouse_a_question_can_be_typed_once_a_document_is_added(
-    chat: ChatPage, tmp_path: Path
-) -> None:
-    note = tmp_path / "oar.txt"
-    note.write_text("The oar hangs behind the red door.\n")
+def test_with_a_mouse_a_question_can_be_typed_once_a_document_is_added(chat: ChatPage) -> None:
     chat.open_panel("documents")
     chat.page.locator("#upload-button").focus()
-    chat.upload(note)
+    chat.add("oar.txt", "The oar hangs behind the red door.\n")
     expect(chat.page.get_by_test_id("prompt")).to_be_focused()
