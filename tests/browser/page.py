@@ -126,6 +126,12 @@ class ChatPage:
         answer.wait_for()
         return answer
 
+    def answered(self, text: str, *, private: bool = False) -> Locator:
+        """Asks, and returns the answer once it has ended."""
+        answer = self.ask(text, private=private)
+        self.wait_answer(answer)
+        return answer
+
     def wait_answer(self, answer: Locator | None = None) -> AnswerState:
         """Waits until an answer (the last one by default) has ended, and says how."""
         answer = answer or self.last_answer

@@ -182,8 +182,7 @@ def test_of_a_wide_table(looked_at: Page, device: Service) -> None:
     rows = (f"B10{number},{number}80" + ",longword" * 12 for number in range(3))
     chat = signed_in(page, device.url)
     chat.add("bikes.csv", "\n".join((",".join(columns), *rows)) + "\n")
-    answer = chat.ask("Compare B100 and B101.", private=True)
-    chat.wait_answer(answer)
+    answer = chat.answered("Compare B100 and B101.", private=True)
     table = answer.get_by_test_id("rows")
     assert table.evaluate("(rows) => rows.firstChild.scrollWidth > rows.clientWidth")
     assert serious(page) == []
@@ -246,7 +245,7 @@ def test_in_each_language_and_theme(
     expect(page.get_by_test_id("prompt-item").first).to_be_visible()
     looked_at("prompts")
     page.keyboard.press("Escape")
-    chat.wait_answer(chat.ask("What is the capital of Kenya?"))
+    chat.answered("What is the capital of Kenya?")
     chat.open_source(chat.sources().first)
     chat.open_panel("documents")
     looked_at("answer")

@@ -91,7 +91,7 @@ def test_no_passage_is_used_without_a_word_of_it(signed: Page) -> None:
 def test_a_mark_shows_the_passage_and_opens_the_document(chat: ChatPage) -> None:
     page = chat.page
     chat.add("boat.md", NOTE)
-    chat.wait_answer(chat.ask("Where does the oar hang?", private=True))
+    chat.answered("Where does the oar hang?", private=True)
     mark = chat.last_answer.get_by_test_id("cite")
     expect(mark).to_have_accessible_name("Source 1: boat.md")
     expect(mark).to_have_attribute("data-side", "private")
@@ -125,7 +125,7 @@ def test_a_mark_shows_the_passage_and_opens_the_document(chat: ChatPage) -> None
 def test_what_comes_near_is_listed_apart_from_what_it_rests_on(chat: ChatPage) -> None:
     chat.add("boat.md", NOTE)
     chat.add("shed.md", "The old paddle hangs in the shed.")
-    chat.wait_answer(chat.ask("Where does the oar hang?", private=True))
+    chat.answered("Where does the oar hang?", private=True)
     expect(chat.sources()).to_have_count(1)
     # The only one that it rests on unfolds with the list.
     expect(chat.sources("private")).to_have_attribute("open", "")
@@ -141,7 +141,7 @@ def test_a_mark_opens_the_page_of_a_pdf_as_it_looks(chat: ChatPage) -> None:
     filling = "\n".join(f"{number}. The parties agree on item {number}." for number in range(40))
     dogs = "Dogs may be kept only with written consent."
     chat.add("lease.pdf", pdf("The lease of the mill.", f"{filling}\n{dogs}", "Signed in Bern."))
-    chat.wait_answer(chat.ask("When may dogs be kept?", private=True))
+    chat.answered("When may dogs be kept?", private=True)
     chat.last_answer.get_by_test_id("cite").first.click()
     picture = page.get_by_test_id("page-picture")
     expect(picture).to_have_accessible_name("Page 2 of 3")
@@ -163,7 +163,7 @@ def test_a_finger_taps_for_the_card_and_again_for_the_passage(
     size = {"width": 360, "height": 740}
     chat = opened(device.url, viewport=size, has_touch=True, is_mobile=True)
     chat.wait_peer("connected")
-    chat.wait_answer(chat.ask("What is the capital of Kenya?"))
+    chat.answered("What is the capital of Kenya?")
     mark = chat.last_answer.get_by_test_id("cite").first
     expect(mark).to_have_attribute("data-side", "public")
     mark.tap()

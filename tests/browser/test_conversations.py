@@ -20,8 +20,7 @@ def test_older_conversations_are_shown_on_demand(chat: ChatPage) -> None:
     titles = [f"Question number {number}?" for number in range(5)]
     for title in titles:
         chat.new_chat()
-        chat.ask(title, private=True)
-        chat.wait_answer()
+        chat.answered(title, private=True)
     page.reload()
     expect(chat.conversations).to_have_count(2)
     page.get_by_test_id("older").click()

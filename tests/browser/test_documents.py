@@ -92,8 +92,7 @@ def test_many_are_dropped_into_a_collection_and_limited_to_it(chat: ChatPage) ->
     page.locator("#scope-menu").get_by_label("House").uncheck()
     page.keyboard.press("Escape")
     expect(page.get_by_test_id("scope")).to_contain_text("1 of 3 documents")
-    answer = chat.ask("Where is the boiler bled?")
-    chat.wait_answer(answer)
+    answer = chat.answered("Where is the boiler bled?")
     titles = chat.sources("private", answer).locator(".source-title").all_inner_texts()
     assert "boiler.txt" not in titles
     page.reload()
@@ -101,8 +100,7 @@ def test_many_are_dropped_into_a_collection_and_limited_to_it(chat: ChatPage) ->
     page.get_by_test_id("scope").click()
     page.locator("#scope-menu").get_by_label("All documents").check()
     page.keyboard.press("Escape")
-    answer = chat.ask("Where is the boiler bled?")
-    chat.wait_answer(answer)
+    answer = chat.answered("Where is the boiler bled?")
     assert "green door" in chat.open_source(chat.sources("private", answer).first)
     mark = chat.sources("private", answer).first.locator("mark")
     expect(mark).to_contain_text("green door")
@@ -173,8 +171,7 @@ def test_an_answer_tells_of_what_is_not_read_yet(chat: ChatPage) -> None:
     chat.open_panel("documents")
     drop(chat.page, stones=prose(5000))  # minutes of work
     expect(chat.document("stones.txt")).to_have_attribute("data-status", "uploaded")
-    answer = chat.ask("Where is the tax folder?")
-    chat.wait_answer(answer)
+    answer = chat.answered("Where is the tax folder?")
     expect(answer).to_contain_text("1 document could not be searched yet")
 
 

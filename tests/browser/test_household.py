@@ -36,8 +36,7 @@ def test_the_page_shows_one_nothing_of_the_other(
     chat.sign_in(f"{device.url}/sign-in?key={keys['anna']}")
     chat.open_panel("documents")
     chat.add(f"{WORD}.txt", f"The code of the safe is {WORD}-4471.\n")
-    answer = chat.ask("What is the code of the safe?", private=True)
-    chat.wait_answer(answer)
+    answer = chat.answered("What is the code of the safe?", private=True)
     expect(answer).to_contain_text(WORD)
     chat.open_panel("documents")
     chat.add("common.txt", "The bins go out on Thursdays.\n")
@@ -55,8 +54,7 @@ def test_the_page_shows_one_nothing_of_the_other(
     expect(chat.document("common.txt")).to_contain_text("shared by anna")
     expect(page.get_by_test_id("delete-document")).to_have_count(0)
     expect(chat.conversations).to_have_count(0)
-    answer = chat.ask("What is the code of the safe?", private=True)
-    chat.wait_answer(answer)
+    answer = chat.answered("What is the code of the safe?", private=True)
     chat.open_panel("ledger")
     bodies = [reply.text() for reply in received if "/api/" in reply.url or "/v1/" in reply.url]
     assert len(bodies) > 5

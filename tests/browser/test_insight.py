@@ -59,8 +59,7 @@ def test_words_are_shaded_by_where_they_came_from(chat: ChatPage) -> None:
 
 
 def test_a_refusal_has_no_colour(chat: ChatPage) -> None:
-    answer = chat.ask("What is the wingspan of the gull Emma?", private=True)
-    chat.wait_answer(answer)
+    answer = chat.answered("What is the wingspan of the gull Emma?", private=True)
     panel = chat.about("who", answer)
     expect(panel.get_by_test_id("legend")).to_contain_text("DRAGON’s own words")
     assert not any(chat.page.evaluate(SHADED).values())
@@ -69,8 +68,7 @@ def test_a_refusal_has_no_colour(chat: ChatPage) -> None:
 @pytest.mark.usefixtures("noted")
 def test_the_live_panel_and_the_pipeline(chat: ChatPage) -> None:
     chat.wait_peer("connected")
-    answer = chat.ask("What is the capital of Kenya?")
-    chat.wait_answer(answer)
+    answer = chat.answered("What is the capital of Kenya?")
     # Who wrote an answer is asked for what the cloud was sent.
     answer.get_by_test_id("summary").click()
     expect(chat.page.get_by_test_id("ledger")).to_contain_text("the cloud was sent")
@@ -90,8 +88,7 @@ def test_the_live_panel_and_the_pipeline(chat: ChatPage) -> None:
 @pytest.mark.usefixtures("noted")
 def test_what_left_the_device(chat: ChatPage) -> None:
     chat.wait_peer("connected")
-    answer = chat.ask("What is the code of the boat house?")
-    chat.wait_answer(answer)
+    answer = chat.answered("What is the code of the boat house?")
     answer.get_by_test_id("summary").click()
     panel = chat.page.get_by_test_id("ledger")
     sent = panel.get_by_test_id("sent").get_by_role("listitem")

@@ -146,8 +146,7 @@ def test_the_page_has_no_words_of_its_own(page: Page, device: Service, emptied: 
     chat.open_panel("documents")
     chat.add("a note.txt", "The heron sleeps in the boathouse.\n")
     chat.add("broken.docx", b"PK\x03\x04" + bytes(100))
-    chat.ask("Where does the heron sleep?")
-    chat.wait_answer()
+    chat.answered("Where does the heron sleep?")
     for panel in ("documents", "who", "live", "ledger"):
         chat.open_panel(panel)
         page.wait_for_timeout(200)
@@ -228,8 +227,7 @@ def test_why_the_cloud_is_away_is_said_in_the_language_of_the_browser(
         ),
     ):
         scripted.generation.no_room = Refusal.now(reason, 30).message
-        answer = chat.ask("Where is the key?")
-        chat.wait_answer(answer)
+        answer = chat.answered("Where is the key?")
         expect(answer.locator(".note")).to_contain_text(said)
         chat.page.reload()
         expect(chat.last_answer.locator(".note")).to_contain_text(said)
@@ -239,8 +237,7 @@ def test_why_the_cloud_is_away_is_said_in_the_language_of_the_browser(
 def test_who_asks_english_documents_in_german_is_told_to_try_english(german: ChatPage) -> None:
     german.add("lease.txt", "The deposit of the flat is two months' rent.\n")
     for question, told in ("Wie hoch ist die Kaution?", True), ("What is the gull called?", False):
-        answer = german.ask(question, private=True)
-        german.wait_answer(answer)
+        answer = german.answered(question, private=True)
         expect(answer.get_by_test_id("answer-text")).to_contain_text("nicht gefunden")
         english = answer.locator(".note").get_by_text("Frage auf Englisch")
         expect(english).to_have_count(int(told))
@@ -254,14 +251,12 @@ def test_phrases_of_the_device_are_said_in_the_language_of_who_reads_them(
     chat = opened(device.url, locale="de-DE", permissions=may)
     page = chat.page
     none = "Das habe ich in Ihren Dokumenten nicht gefunden."
-    chat.wait_answer(chat.ask("What is the wingspan of the gull Emma?", private=True))
+    chat.answered("What is the wingspan of the gull Emma?", private=True)
     expect(chat.last_answer.get_by_test_id("answer-text")).to_have_text(none)
     chat.last_answer.get_by_test_id("copy").click()
     assert page.evaluate("navigator.clipboard.readText()") == none
     chat.add("gong.txt", "The brass gong stands beside the linden.\n")
-    chat.wait_answer(
-        chat.ask("So the brass gong stands beside the linden, or where?", private=True)
-    )
+    chat.answered("So the brass gong stands beside the linden, or where?", private=True)
     chat.open_panel("documents")
     chat.document("gong.txt").get_by_test_id("delete-document").click()
     page.get_by_test_id("confirm-delete").click()

@@ -22,15 +22,13 @@ def test_upload_ask_see_the_source_and_delete(chat: ChatPage) -> None:
     assert chat.text(answer).strip()
     assert "4471-KX" in chat.open_source(chat.sources("private", answer).first)
     chat.delete("shed.txt")
-    chat.ask("What is the code of the bicycle shed?")
-    chat.wait_answer()
+    chat.answered("What is the code of the bicycle shed?")
     assert chat.sources("private").count() == 0
 
 
 def test_what_is_asked_while_a_deletion_is_read_back_is_answered(chat: ChatPage) -> None:
     chat.add("shed.txt", NOTE)
-    chat.ask("What is the code of the bicycle shed?")
-    chat.wait_answer()
+    chat.answered("What is the code of the bicycle shed?")
     held: list[Route] = []
     conversation = re.compile(r"/api/conversations/[^/?]+$")
     chat.page.route(conversation, lambda route: held.append(route), times=1)
@@ -163,8 +161,7 @@ def test_a_first_answer_by_the_keyboard_alone(chat: ChatPage) -> None:
 def test_a_conversation_is_branched_found_named_exported_and_deleted(chat: ChatPage) -> None:
     page = chat.page
     chat.wait_peer("connected")
-    chat.ask("What is the capital of Kenya?")
-    chat.wait_answer()
+    chat.answered("What is the capital of Kenya?")
     chat.last_answer.get_by_test_id("again").click()
     expect(chat.last_answer.get_by_test_id("branches")).to_have_text("2/2")
     chat.wait_answer()
@@ -251,8 +248,7 @@ def test_all_fits_on_a_phone(opened: Opened, device: Service) -> None:
     def fits() -> bool:
         return bool(page.evaluate("() => document.scrollingElement.scrollWidth <= innerWidth"))
 
-    answer = chat.ask("What is the capital of Kenya?")
-    chat.wait_answer(answer)
+    answer = chat.answered("What is the capital of Kenya?")
     assert "Nairobi" in chat.open_source(chat.sources("public", answer).first)
     assert fits()
     for opener in (page.get_by_test_id("open-documents"), answer.get_by_test_id("summary")):

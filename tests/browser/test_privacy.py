@@ -27,7 +27,7 @@ def open_chat(chat: ChatPage, title: str) -> None:
 def test_private_is_the_chats_own(chat: ChatPage, context: BrowserContext) -> None:
     chat.wait_peer("connected")
     question = "Who keeps the key of the belfry?"
-    chat.wait_answer(chat.ask(question, private=True))
+    chat.answered(question, private=True)
     address = chat.page.url
     expect(chat.peer_status).to_have_text("Private")
 
@@ -38,7 +38,7 @@ def test_private_is_the_chats_own(chat: ChatPage, context: BrowserContext) -> No
     expect(chat.peer_status).to_have_text("Private")
     switch(chat).uncheck()
     expect(chat.peer_status).to_have_text("Cloud: always")
-    chat.wait_answer(chat.ask(KENYA))
+    chat.answered(KENYA)
     expect(chat.last_answer).to_contain_text("Nairobi")
 
     open_chat(chat, question)
@@ -61,7 +61,7 @@ def test_private_is_the_chats_own(chat: ChatPage, context: BrowserContext) -> No
 
 def test_what_was_asked_openly_is_not_called_private(chat: ChatPage) -> None:
     chat.wait_peer("connected")
-    chat.wait_answer(chat.ask(KENYA))
+    chat.answered(KENYA)
     switch(chat).check()
     expect(chat.peer_status).to_have_text("Private from here on")
 
@@ -82,8 +82,7 @@ def test_a_private_chat_sends_a_question_only_once_that_is_agreed_to(chat: ChatP
     page = chat.page
     chat.wait_peer("connected")
     chat.add("boat.txt", "The boat is kept in the shed.")
-    answer = chat.ask(KENYA, private=True)
-    chat.wait_answer(answer)
+    answer = chat.answered(KENYA, private=True)
     expect(answer).to_contain_text("I couldn’t find this in your documents.")
     expect(answer).to_contain_text("It would see this question, words of the answer")
     answer.get_by_test_id("ask-cloud").click()
@@ -132,7 +131,7 @@ def test_a_deleted_document_is_gone_from_the_open_chat(
 ) -> None:
     """A source keeps its place without its text, a closest passage goes, in another tab, too."""
     chat.add("boat.txt", text)
-    chat.wait_answer(chat.ask(question, private=True))
+    chat.answered(question, private=True)
     assert text in chat.open_source(chat.sources("private").first)
     other = ChatPage(context.new_page())
     other.page.goto(chat.page.url)
@@ -148,8 +147,7 @@ def test_a_deleted_document_is_gone_from_the_open_chat(
 
 @pytest.mark.usefixtures("emptied")
 def test_without_documents_a_miss_says_that_there_are_none(chat: ChatPage, tmp_path: Path) -> None:
-    answer = chat.ask(BOAT, private=True)
-    chat.wait_answer(answer)
+    answer = chat.answered(BOAT, private=True)
     expect(answer).to_contain_text("You have no documents here.")
     with chat.page.expect_file_chooser() as chooser:
         answer.get_by_test_id("add-documents").click()
@@ -164,13 +162,13 @@ def test_without_documents_a_miss_says_that_there_are_none(chat: ChatPage, tmp_p
 def test_what_the_cloud_had_of_a_chat_is_said_in_the_words_of_its_questions(chat: ChatPage) -> None:
     chat.wait_peer("connected")
     belfry, peru = "Who keeps the key of the belfry?", "What is the capital of Peru?"
-    chat.wait_answer(chat.ask(belfry, private=True))
-    chat.wait_answer(chat.ask(KENYA))
+    chat.answered(belfry, private=True)
+    chat.answered(KENYA)
     chat.last_answer.get_by_test_id("summary").click()
     ledger, sent = chat.page.get_by_test_id("ledger"), chat.page.get_by_test_id("sent")
     expect(sent).to_contain_text(f"your question: “{KENYA}”")
     expect(ledger).to_contain_text("What you asked before stayed on this device.")
-    chat.wait_answer(chat.ask(peru))
+    chat.answered(peru)
     expect(sent).to_contain_text(f"your question: “{peru}”")
     expect(sent).to_contain_text(f"that it had already seen: “{KENYA}”")
     expect(ledger).not_to_contain_text("What you asked before")
@@ -182,7 +180,7 @@ def test_an_answer_whose_question_was_sent_in_vain_says_so(chat: ChatPage, pair:
     chat.wait_peer("connected")
     pair.peer.signal(signal.SIGSTOP)
     try:
-        chat.wait_answer(chat.ask(KENYA))
+        chat.answered(KENYA)
         summary = chat.last_answer.get_by_test_id("summary")
         expect(summary).to_have_text("From this device, cloud asked")
         expect(summary).to_have_attribute("data-side", "public")

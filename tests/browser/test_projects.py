@@ -28,8 +28,7 @@ def test_a_project_has_documents_an_instruction_and_chats(chat: ChatPage) -> Non
     chat.add("boat.txt", "The oar hangs behind the red door.")
     region = page.get_by_role("region", name="Boat")
     expect(region.get_by_test_id("document")).to_have_count(1)
-    answer = chat.ask("Where does the oar hang?", private=True)
-    chat.wait_answer(answer)
+    answer = chat.answered("Where does the oar hang?", private=True)
     expect(answer.get_by_test_id("answer-text")).to_contain_text("behind the red door")
     titles = chat.sources("private", answer).locator(".source-title").all_inner_texts()
     assert set(titles) == {"boat.txt"}
@@ -53,7 +52,7 @@ def test_conversations_are_pinned_and_archived(chat: ChatPage) -> None:
     page = chat.page
     for title in ("First of them?", "Second of them?"):
         chat.new_chat()
-        chat.wait_answer(chat.ask(title, private=True))
+        chat.answered(title, private=True)
     titles = chat.conversations.locator(".conversation-title")
     chat.menu("First of them?", "pin")
     expect(page.get_by_role("region", name="Pinned")).to_contain_text("First of them?")

@@ -78,7 +78,7 @@ def test_an_answer_is_read_by_a_voice_of_this_device(page: Page, scripted: Scrip
     page.add_init_script(_VOICES)
     scripted.generation.script = "The **boat** is old.\n\nIt floats."
     chat = signed_in(page, scripted.url)
-    chat.wait_answer(chat.ask("How is the boat?"))
+    chat.answered("How is the boat?")
     chat.last_answer.get_by_test_id("more").click()
     page.get_by_test_id("aloud").click()
     assert page.evaluate("said") == [["Near", "The boat is old."], ["Near", "It floats."]]
@@ -90,7 +90,7 @@ def test_an_answer_is_read_by_a_voice_of_this_device(page: Page, scripted: Scrip
 def test_without_a_voice_of_its_own_nothing_is_offered(page: Page, scripted: Scripted) -> None:
     page.add_init_script(_VOICES.replace("localService: true", "localService: false"))
     chat = signed_in(page, scripted.url)
-    chat.wait_answer(chat.ask("How is the boat?"))
+    chat.answered("How is the boat?")
     chat.last_answer.get_by_test_id("more").click()
     expect(page.get_by_test_id("print")).to_be_visible()
     expect(page.get_by_test_id("aloud")).to_have_count(0)
@@ -100,7 +100,7 @@ def test_paper_has_the_chat_with_its_passages_and_nothing_to_press(
     chat: ChatPage, emptied: None, tmp_path: Path
 ) -> None:
     chat.add("boat.txt", "The boat is kept in the shed until spring.\n")
-    chat.wait_answer(chat.ask("Where is the boat kept?", private=True))
+    chat.answered("Where is the boat kept?", private=True)
     chat.page.pdf(path=tmp_path / "chat.pdf")
     with pypdfium2.PdfDocument(tmp_path / "chat.pdf") as paper:
         said = " ".join(page.get_textpage().get_text_bounded() for page in paper)

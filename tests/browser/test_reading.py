@@ -62,7 +62,7 @@ def test_text_has_sixteen_pixels_and_lines_of_seventy_characters(
 ) -> None:
     scripted.generation.script = "It begins like this.\n\n" + prose(40).replace("\n", " ")
     chat = signed_in(page, scripted.url)
-    chat.wait_answer(chat.ask("Tell me."))
+    chat.answered("Tell me.")
     paragraph = chat.last_answer.locator(".block p").last
     assert paragraph.evaluate("p => getComputedStyle(p).fontSize") == "16px"
     lines: list[int] = paragraph.evaluate(_LINES)
@@ -91,7 +91,7 @@ def test_markdown_is_drawn_in_a_view_and_in_a_source(chat: ChatPage) -> None:
     expect(view.locator("h1 em")).to_have_text("old")
     expect(view.get_by_role("listitem")).to_have_count(2)
     page.keyboard.press("Escape")
-    chat.wait_answer(chat.ask("Where does the oar hang?", private=True))
+    chat.answered("Where does the oar hang?", private=True)
 
     # One line, until it is opened; the only source opens with it.
     fold = chat.last_answer.get_by_test_id("sources")
@@ -113,7 +113,7 @@ def test_markdown_is_drawn_in_a_view_and_in_a_source(chat: ChatPage) -> None:
 def test_what_a_search_finds_is_marked(chat: ChatPage) -> None:
     page = chat.page
     long = "Which of the many herons of the long lake slept here? " * 3
-    chat.wait_answer(chat.ask(long, private=True))
+    chat.answered(long, private=True)
     chat.new_chat()
     title = chat.conversations.filter(has_text="herons").first.locator(".conversation-title")
     lines = title.evaluate("t => t.clientHeight / parseFloat(getComputedStyle(t).lineHeight)")
@@ -136,7 +136,7 @@ def test_numbers_are_written_as_in_the_language(opened: Opened, telling_device: 
     expect(temperature).to_be_visible()
     expect(temperature).to_have_attribute("placeholder", "0,15")
     page.keyboard.press("Escape")
-    chat.wait_answer(chat.ask("Where is the key?"))
+    chat.answered("Where is the key?")
     panel = chat.how_written()
     expect(panel.locator("dt", has_text="Temperatur").locator("+ dd")).to_have_text("0,15")
     assert not re.search(r"\d\.\d", panel.inner_text())

@@ -32,8 +32,7 @@ def test_they_are_sorted_copied_with_tabs_and_still_cite(chat: ChatPage, emptied
     page = chat.page
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     chat.add("bikes.csv", BIKES)
-    answer = chat.ask("Compare B103 and B104.", private=True)
-    chat.wait_answer(answer)
+    answer = chat.answered("Compare B103 and B104.", private=True)
     table = answer.get_by_test_id("rows")
     expect(table.locator("tbody tr")).to_have_count(2)
     expect(table.locator(".cite")).to_have_count(1)
@@ -46,8 +45,7 @@ def test_they_are_sorted_copied_with_tabs_and_still_cite(chat: ChatPage, emptied
     answer.get_by_test_id("copy").click()
     copied = page.evaluate("() => navigator.clipboard.readText()")
     assert copied.splitlines()[:2] == ["code\tmodel\tprice", "B103\tVelta Cargo\t1290"]
-    dearest = chat.ask("Which bike has the highest price?", private=True)
-    chat.wait_answer(dearest)
+    dearest = chat.answered("Which bike has the highest price?", private=True)
     expect(dearest.locator("tbody td:last-child")).to_have_text("1290")
     expect(dearest.get_by_test_id("rows")).to_contain_text("the highest price")
 
@@ -57,8 +55,7 @@ def test_a_wide_table_scrolls_by_keys_and_breaks_no_words(page: Page, scripted: 
     rows = [cells, ["---"] * len(cells), cells]
     scripted.generation.script = "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
     chat = signed_in(page, scripted.url)
-    answer = chat.ask("Show all.")
-    chat.wait_answer(answer)
+    answer = chat.answered("Show all.")
     table = answer.get_by_role("region", name="Table")
     heights = table.locator("td").evaluate_all("(all) => all.map((cell) => cell.offsetHeight)")
     assert max(heights) < 60

@@ -127,8 +127,7 @@ def test_a_hostile_document_name_and_text_run_nothing(
     page.get_by_test_id("upload").set_input_files([note])
     row = page.get_by_test_id("document").filter(has=page.get_by_title(name, exact=True))
     expect(row).to_have_attribute("data-status", "processed")
-    answer = chat.ask("What is the code of the hen house?")
-    chat.wait_answer(answer)
+    answer = chat.answered("What is the code of the hen house?")
     assert "5512" in chat.open_source(chat.sources("private", answer).first)
     page.get_by_test_id("scope").click()
     expect(page.locator("#scope-menu").get_by_label(name).first).to_be_visible()
@@ -152,8 +151,7 @@ def test_a_hostile_document_name_and_text_run_nothing(
 def test_the_page_asks_for_nothing_but_the_device(page: Page, device: Service) -> None:
     watch = Watch(page)
     chat = signed_in(page, device.url)
-    chat.ask("What is the capital of Kenya?")
-    chat.wait_answer()
+    chat.answered("What is the capital of Kenya?")
     for panel in ("documents", "live", "ledger"):
         chat.open_panel(panel)
     page.get_by_test_id("open-settings").click()

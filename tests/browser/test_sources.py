@@ -39,7 +39,7 @@ def test_no_source_is_one_whose_words_the_answer_does_not_use(chat: ChatPage) ->
             break
         chat.new_chat()
         for turn in json.loads(line)["chat"]:
-            chat.wait_answer(chat.ask(turn["q"]))
+            chat.answered(turn["q"])
             assert unused(chat) == [], (turn["q"], chat.text())
             asked += 1
             sourced += chat.sources().count() > 0

@@ -34,8 +34,7 @@ def test_the_header_says_on_which_rung_the_chat_is(chat: ChatPage) -> None:
     chat.page.get_by_test_id("cloud").select_option("never")
     chat.page.keyboard.press("Escape")
     expect(said).to_have_text("Cloud off")
-    answer = chat.ask("What is the wingspan of the gull Emma?", private=True)
-    chat.wait_answer(answer)
+    answer = chat.answered("What is the wingspan of the gull Emma?", private=True)
     expect(answer.get_by_test_id("summary")).to_be_visible()
     expect(answer.get_by_test_id("ask-cloud")).to_have_count(0)
 
@@ -65,17 +64,14 @@ def test_the_cloud_is_offered_after_a_miss_only_and_what_came_of_it_is_said(
     page.get_by_test_id("cloud").select_option("when_needed")
     page.keyboard.press("Escape")
     chat.upload(write(tmp_path, "boat.txt", b"The boat is kept in the shed.\n"))
-    answer = chat.ask("Where is the boat kept?")
-    chat.wait_answer(answer)
+    answer = chat.answered("Where is the boat kept?")
     expect(answer).to_contain_text("in the shed")
     expect(answer.get_by_test_id("ask-cloud")).to_have_count(0)
-    answer = chat.ask("What is the wingspan of the gull Emma?")
-    chat.wait_answer(answer)
+    answer = chat.answered("What is the wingspan of the gull Emma?")
     expect(answer).to_contain_text("The public documents don’t seem to say either.")
     expect(answer.get_by_test_id("summary")).to_have_text("Cloud asked, nothing found")
     expect(answer.get_by_test_id("ask-cloud")).to_have_count(0)
-    answer = chat.ask("What is the wingspan of the gull Emma?", private=True)
-    chat.wait_answer(answer)
+    answer = chat.answered("What is the wingspan of the gull Emma?", private=True)
     expect(answer).to_contain_text("I couldn’t find this in your documents.")
     expect(answer.get_by_test_id("ask-cloud")).to_be_visible()
 
@@ -85,7 +81,7 @@ def test_the_same_answer_again_says_so_and_offers_another_passage(
 ) -> None:
     note = b"The lamp hangs under the stairs.\nThe boat was built in Kiel.\n"
     chat.upload(write(tmp_path, "house.txt", note))
-    chat.wait_answer(chat.ask("Where does the lamp hang?", private=True))
+    chat.answered("Where does the lamp hang?", private=True)
     chat.last_answer.get_by_test_id("again").click()
     expect(chat.last_answer.get_by_test_id("branches")).to_have_text("2/2")
     chat.wait_answer()
@@ -104,7 +100,7 @@ def test_a_deleted_document_is_redacted_in_what_is_stored(
 ) -> None:
     page = chat.page
     chat.upload(write(tmp_path, "gong.txt", b"The brass gong stands beside the linden.\n"))
-    chat.wait_answer(chat.ask("Where does the brass gong stand?", private=True))
+    chat.answered("Where does the brass gong stand?", private=True)
     expect(chat.last_answer).to_contain_text("beside the linden")
     other = ChatPage(context.new_page())
     other.page.goto(page.url)
@@ -173,11 +169,11 @@ def test_two_tabs_of_a_chat_follow_each_other(
     chat: ChatPage, context: BrowserContext, device: Service
 ) -> None:
     chat.wait_peer("connected")
-    chat.wait_answer(chat.ask("What is the capital of Kenya?"))
+    chat.answered("What is the capital of Kenya?")
     other = ChatPage(context.new_page())
     other.page.goto(chat.page.url)
     expect(other.answers).to_have_count(1)
-    chat.wait_answer(chat.ask("What is the capital of Bhutan?"))
+    chat.answered("What is the capital of Bhutan?")
     expect(other.answers).to_have_count(2)
     expect(other.last_answer).to_have_attribute("data-state", "done")
     assert other.text() == chat.text()
@@ -199,7 +195,7 @@ def test_another_answer_has_a_seed_of_its_own_and_is_a_branch(chat: ChatPage) ->
         fact = chat.how_written().locator("dt", has_text="Seed")
         return fact.locator("+ dd").inner_text()
 
-    chat.wait_answer(chat.ask("What is the capital of Kenya?"))
+    chat.answered("What is the capital of Kenya?")
     assert seed() == "5"
     chat.last_answer.get_by_test_id("again").click()
     expect(chat.last_answer.get_by_test_id("branches")).to_have_text("2/2")
