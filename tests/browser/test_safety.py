@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
 from playwright.sync_api import Page, expect
 
 from harness.services import Service
@@ -108,25 +105,17 @@ def test_hostile_markdown_runs_nothing(page: Page, scripted: Scripted) -> None:
     watch.check(page, scripted.url)
 
 
-@pytest.mark.parametrize("name", ['<img src=x onerror="window.hit=1">.txt'])
-def test_a_hostile_document_name_and_text_run_nothing(
-    page: Page, device: Service, tmp_path: Path, name: str
-) -> None:
+def test_a_hostile_document_name_and_text_run_nothing(page: Page, device: Service) -> None:
+    name = '<img src=x onerror="window.hit=1">.txt'
     watch = Watch(page)
     chat = signed_in(page, device.url)
-    note = {
-        "name": name,
-        "mimeType": "text/plain",
-        "buffer": f"The code of the hen house is 5512. {HOSTILE}".encode(),
-    }
     chat.open_panel("documents")
     page.get_by_test_id("new-project").click()
     page.get_by_test_id("project-name").fill(name)
     page.get_by_test_id("project-save").click()
     expect(page.get_by_test_id("collection")).to_have_value(name)
-    page.get_by_test_id("upload").set_input_files([note])
-    row = page.get_by_test_id("document").filter(has=page.get_by_title(name, exact=True))
-    expect(row).to_have_attribute("data-status", "processed")
+    assert chat.add(name, f"The code of the hen house is 5512. {HOSTILE}") == "processed"
+    row = chat.document(name)
     answer = chat.answered("What is the code of the hen house?")
     assert "5512" in chat.open_source(chat.sources("private", answer).first)
     page.get_by_test_id("scope").click()
