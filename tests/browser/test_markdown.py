@@ -8,9 +8,9 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.app.conftest import wait_until
 from tests.browser.conftest import ANSWER, Pair, Scripted, signed_in
 from tests.browser.page import SHADED, WATCH_SHIFTS, ChatPage
+from tests.contract.asking import eventually
 
 QUESTION = "Where is the key?"
 # The words of an answer as they stand on the page; highlighted code is cut up further.
@@ -97,8 +97,8 @@ def test_a_stopped_answer_frees_both_sides_and_goes_on(
     until_code(told)
     told.page.keyboard.press("Escape")
     assert told.wait_answer(answer) == "stopped"
-    wait_until(lambda: telling_device.device.metric("dragon_answers_in_progress") == 0)
-    wait_until(lambda: telling_device.peer.metric("dragon_peer_sessions") == 0)
+    eventually(lambda: telling_device.device.metric("dragon_answers_in_progress") == 0)
+    eventually(lambda: telling_device.peer.metric("dragon_peer_sessions") == 0)
     written = copied(told)
     assert ANSWER.startswith(written)
     assert len(written) < len(ANSWER.strip())

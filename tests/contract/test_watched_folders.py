@@ -12,7 +12,7 @@ import pytest
 
 from harness import services
 from harness.services import Service, Setup
-from tests.app.conftest import wait_until
+from tests.contract.asking import eventually
 
 pytestmark = pytest.mark.services
 
@@ -60,7 +60,7 @@ def test_kills_lose_and_double_nothing(tmp_path: Path) -> None:
             found = get(device, f"/api/folders/{watched['id']}/files", state="indexed")["data"]
             return {file["path"] for file in found} == names
 
-        wait_until(followed, 120)
+        eventually(followed)
         files = get(device, f"/api/folders/{watched['id']}/files")["data"]
         stored = [file["id"] for file in get(device, "/v1/files")["data"]]
         assert sorted(stored) == sorted({file["document"] for file in files})

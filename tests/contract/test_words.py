@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from dragon.inference.tokenizer import Tokenizer
@@ -17,7 +16,7 @@ from dragon.link import control
 from harness import services
 from harness.services import Service, Setup
 from tests import memorised
-from tests.contract.asking import Ask, ask_all, chunks, posted, upload
+from tests.contract.asking import Ask, ask_all, chunks, eventually, posted, upload
 from tests.contract.chatting import chat
 from tests.contract.tapped import Tapped, opened, tapped_pair
 
@@ -122,8 +121,7 @@ def test_losing_the_cloud_and_stopping(tapped: Tapped) -> None:
     body = Ask(PUBLIC, "oneway", 1.0, tokens=300, model="dragon-7m").body()
     for _ in pieces(tapped.device, body):
         break
-    while tapped.device.metric("dragon_answers_in_progress"):
-        httpx.get(f"{tapped.device.url}/health", timeout=60)
+    eventually(lambda: tapped.device.metric("dragon_answers_in_progress") == 0)
     assert tapped.device.metric("dragon_free_slots") == free
 
 
