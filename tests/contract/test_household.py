@@ -59,7 +59,6 @@ class Person:
         return {"Authorization": f"Bearer {self.key}"}
 
     def send(self, method: str, path: str, **more: Any) -> httpx.Response:
-        # No authorities are loaded: that takes longer than most requests.
         with httpx.Client(
             base_url=self.device.url, headers=self.headers, timeout=60, verify=False
         ) as client:
