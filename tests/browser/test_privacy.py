@@ -40,6 +40,9 @@ def test_private_is_the_chats_own(chat: ChatPage, context: BrowserContext) -> No
     expect(chat.peer_status).to_have_text("Cloud: always")
     chat.answered(KENYA)
     expect(chat.last_answer).to_contain_text("Nairobi")
+    switch(chat).check()
+    expect(chat.peer_status).to_have_text("Private from here on")  # it was asked openly
+    switch(chat).uncheck()
 
     open_chat(chat, question)
     expect(switch(chat)).to_be_checked()
@@ -57,23 +60,6 @@ def test_private_is_the_chats_own(chat: ChatPage, context: BrowserContext) -> No
     chat.page.reload()
     expect(chat.answers).to_have_count(1)
     expect(switch(chat)).not_to_be_checked()
-
-
-def test_what_was_asked_openly_is_not_called_private(chat: ChatPage) -> None:
-    chat.wait_peer("connected")
-    chat.answered(KENYA)
-    switch(chat).check()
-    expect(chat.peer_status).to_have_text("Private from here on")
-
-
-def test_where_the_settings_never_ask_the_cloud_every_chat_is_private(chat: ChatPage) -> None:
-    page = chat.page
-    page.get_by_test_id("open-settings").click()
-    page.get_by_test_id("cloud").select_option("never")
-    page.keyboard.press("Escape")
-    expect(switch(chat)).to_be_checked()
-    expect(switch(chat)).to_be_disabled()
-    expect(page.locator("#leaves-line")).to_contain_text("the cloud is turned off in the settings")
 
 
 @pytest.mark.usefixtures("emptied")

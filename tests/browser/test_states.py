@@ -34,6 +34,10 @@ def test_the_header_says_on_which_rung_the_chat_is(chat: ChatPage) -> None:
     chat.page.get_by_test_id("cloud").select_option("never")
     chat.page.keyboard.press("Escape")
     expect(said).to_have_text("Cloud off")
+    expect(chat.page.get_by_test_id("private-switch")).to_be_checked()
+    expect(chat.page.get_by_test_id("private-switch")).to_be_disabled()
+    off = "the cloud is turned off in the settings"
+    expect(chat.page.locator("#leaves-line")).to_contain_text(off)
     answer = chat.answered("What is the wingspan of the gull Emma?", private=True)
     expect(answer.get_by_test_id("summary")).to_be_visible()
     expect(answer.get_by_test_id("ask-cloud")).to_have_count(0)
