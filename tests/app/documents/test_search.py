@@ -40,21 +40,16 @@ Ms Abernathy repaired the roof in June.
 """
 
 
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
+async def test_codes_and_rare_names_find_their_sentence(store: DocumentStore) -> None:
+    await ingest(store, "parts.md", CODES.encode())
+    await ingest(store, "long.txt", prose(80).encode())
+    for query, expected in (
         ("QX-7741-B", "The pump takes seal QX-7741-B, size four."),
         ("what takes seal qx 7714 b?", "The heater takes seal QX-7714-B, size six."),
         ("o suilleabhain", "Mr Wojtkiewicz-Ó Súilleabháin repaired the boiler in May."),
         ("Abernathy", "Ms Abernathy repaired the roof in June."),
-    ],
-)
-async def test_codes_and_rare_names_find_their_sentence(
-    store: DocumentStore, query: str, expected: str
-) -> None:
-    await ingest(store, "parts.md", CODES.encode())
-    await ingest(store, "long.txt", prose(80).encode())
-    assert (await store.search(query, 3))[0].text == expected
+    ):
+        assert (await store.search(query, 3))[0].text == expected
 
 
 async def test_a_word_finds_what_an_embedding_ranks_low(store: DocumentStore) -> None:
@@ -314,24 +309,21 @@ async def test_what_amends_a_sentence_stands_before_it(
     assert expected in first.text
 
 
-@pytest.mark.parametrize(
-    ("query", "expected", "others"),
-    [
-        ("What is the fee of the club?", "70 francs", 2),
-        ("What was the yearly fee of the club in 2022?", "55 francs", 0),
-        ("Who rows for nothing?", "Guests", 0),
-    ],
-)
 async def test_the_newest_version_answers_and_says_that_there_are_others(
-    store: DocumentStore, query: str, expected: str, others: int
+    store: DocumentStore,
 ) -> None:
     for year, fee in ((2024, 70), (2022, 55), (2023, 60)):
         text = f"Statutes of the rowing club.\n\nThe yearly fee of the club is {fee} francs.\n"
         text += "\nGuests row for nothing.\n"
         await ingest(store, f"statutes {year}.txt", text.encode())
-    first, *_ = await store.search(query, 3)
-    assert expected in first.text
-    assert first.others == others
+    for query, expected, others in (
+        ("What is the fee of the club?", "70 francs", 2),
+        ("What was the yearly fee of the club in 2022?", "55 francs", 0),
+        ("Who rows for nothing?", "Guests", 0),
+    ):
+        first, *_ = await store.search(query, 3)
+        assert expected in first.text
+        assert first.others == others
 
 
 async def test_one_of_several_parts_is_not_the_sum(store: DocumentStore) -> None:

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import pytest
-
 from app.documents.spelling import respelled
 from app.documents.store import DocumentStore
 from app.owners import acting_as
 from tests.app.stores import NOTE, OTHER, ingest
 
 
-@pytest.mark.parametrize(
-    ("question", "expected"),
-    [
+async def test_misspelt_words_are_read_as_the_documents_spell_them(store: DocumentStore) -> None:
+    await ingest(store, "key.txt", NOTE)
+    await ingest(store, "router.txt", OTHER)
+    for question, expected in (
         ("Where is the spare key?", NOTE),
         ("Where is the spaer key?", NOTE),
         ("under which flowerpto does the spare key hang", NOTE),
         ("What is the passcode of the ruoter?", OTHER),
         ("what is the passcoed of the router", OTHER),
-    ],
-)
-async def test_misspelt_words_are_read_as_the_documents_spell_them(
-    store: DocumentStore, question: str, expected: bytes
-) -> None:
-    await ingest(store, "key.txt", NOTE)
-    await ingest(store, "router.txt", OTHER)
-    (hit, *_) = await store.search(question, 1)
-    assert hit.text in expected.decode()
+    ):
+        (hit, *_) = await store.search(question, 1)
+        assert hit.text in expected.decode()
 
 
 async def test_an_english_word_is_not_taken_for_another_of_the_documents(
