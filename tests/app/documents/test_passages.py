@@ -36,6 +36,9 @@ async def test_a_short_document_comes_whole_with_its_heading(store: DocumentStor
     assert passage.context == "Garden"
     assert len(passage.sentences) == 4
     assert all(sentence in passage.text for sentence in passage.sentences)
+    assert await store.passages_about("Who composed the opera Fidelio?", 5) == []
+    await store.delete(document.id)
+    assert await store.passages_about("When does the plumber come?", 5) == []
 
 
 async def test_of_a_long_one_comes_what_stands_around_what_was_found(
@@ -52,13 +55,6 @@ async def test_of_a_long_one_comes_what_stands_around_what_was_found(
         assert text[passage.start : passage.end] == passage.text
     ranges = sorted((passage.start, passage.end) for passage in passages)
     assert all(end <= start for (_, end), (start, _) in itertools.pairwise(ranges))
-
-
-async def test_passages_are_those_that_answer(store: DocumentStore) -> None:
-    await ingest(store, "garden.md", GARDEN.encode())
-    (passage,) = await store.passages_about("Who is the plumber?", 5)
-    assert "Okafor" in passage.text
-    assert await store.passages_about("Who composed the opera Fidelio?", 5) == []
 
 
 @pytest.mark.parametrize(
@@ -119,12 +115,6 @@ async def test_the_scope_holds_for_passages(store: DocumentStore) -> None:
     assert {passage.document for passage in found} == {note.id}
     with pytest.raises(InvalidRequestError):
         await store.passages_about("Where?", 5, Scope(documents=["nowhere"]))
-
-
-async def test_a_deleted_document_has_no_passages(store: DocumentStore) -> None:
-    document = await ingest(store, "garden.md", GARDEN.encode())
-    await store.delete(document.id)
-    assert await store.passages_about("When does the plumber come?", 5) == []
 
 
 @pytest.mark.parametrize(

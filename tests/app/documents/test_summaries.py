@@ -106,6 +106,7 @@ def test_of_sentences_about_as_central_the_one_with_facts() -> None:
 
 
 async def test_a_document_is_summed_up_in_its_own_sentences(store: DocumentStore) -> None:
+    assert await store.search("Summarise my documents.", 3) == []
     minutes = await ingest(store, "minutes.md", MINUTES)
     policy = await ingest(store, "policy.md", POLICY)
     (hit,) = await store.search("Summarise the minutes.", 3)
@@ -160,7 +161,3 @@ async def test_a_document_that_is_about_something_is_summed_up_by_that(
     (hit,) = await store.search("pls summarise Pebble's medical history", 3)
     assert hit.document == card.id
     assert await store.search("Summarise the French revolution.", 3) == []
-
-
-async def test_a_summary_of_nothing(store: DocumentStore) -> None:
-    assert await store.search("Summarise my documents.", 3) == []
