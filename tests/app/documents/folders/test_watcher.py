@@ -247,17 +247,6 @@ async def test_what_is_left_out_is_no_document(watched: Watched) -> None:
     await watched.settled(**{"c__txt": INDEXED, "drafts/key__txt": INDEXED})
 
 
-async def test_links_are_not_followed(watched: Watched, tmp_path: Path) -> None:
-    (tmp_path / "outside").mkdir()
-    (tmp_path / "outside" / "key.txt").write_text(KEY)
-    (watched.root / "file.txt").symlink_to(tmp_path / "outside" / "key.txt")
-    (watched.root / "directory").symlink_to(tmp_path / "outside")
-    (watched.root / "round").symlink_to(watched.root)
-    os.mkfifo(watched.root / "pipe.txt")
-    (watched.root / "code.txt").write_text(CODE)
-    await watched.settled(code__txt=INDEXED)
-
-
 async def test_a_file_is_read_once_it_is_written(watched: Watched) -> None:
     (watched.root / "other.txt").write_text(CODE)
     with (watched.root / "key.txt").open("w") as note:
