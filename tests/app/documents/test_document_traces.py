@@ -40,7 +40,6 @@ from app.settings import Cloud
 from app.storage import database
 from app.storage.tables import Document, MessageState, Status
 from dragon.errors import NotFoundError
-from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.embedder import Embedder
 from dragon.sampling.params import Sampling
 from harness import warm
@@ -67,14 +66,7 @@ async def test_deletion_leaves_no_trace(store: DocumentStore, tmp_path: Path) ->
     secret = b"The walnut drawer holds Aunt Philomena's opal.\n"
     document = await ingest(store, "philomena.txt", secret * 40)
     vector = embedder().embed([(await store.search("opal", 1))[0].text])[0].tobytes()
-    needles = (
-        b"walnut",
-        b"walnut drawer",
-        b"Philomena",
-        b"philomena",
-        vector,
-        document.id.encode(),
-    )
+    needles = (b"walnut", b"Philomena", b"philomena", vector, document.id.encode())
     assert len(traces(tmp_path, *needles)) >= 3, "else this test shows nothing"
     await store.delete(document.id)
     assert traces(tmp_path, *needles) == []
@@ -95,8 +87,7 @@ async def test_deletion_takes_its_passages_out_of_stored_answers(
 ) -> None:
     secret = "The walnut drawer holds Aunt Philomena's opal. " * 200
     document = await ingest(store, "gems.txt", secret.encode())
-    engine = database.connect(database.database_url(tmp_path))
-    conversations = ConversationStore(database.session_maker(engine), store.purge)
+    conversations = ConversationStore(store._sessions, store.purge)
     _, _, answer = await conversations.ask(None, None, "Where is it?", private=True)
     passage = record_of(document, secret)["sources"][0]
     router = await ingest(store, "router.txt", OTHER)
@@ -106,7 +97,6 @@ async def test_deletion_takes_its_passages_out_of_stored_answers(
     await conversations.save(answer.id, MessageState.DONE, "In a drawer.", record | near, [])
     await store.delete(document.id)
     after = await conversations.message(answer.id)
-    await engine.dispose()
     blank = {"side": "private", "id": "", "title": GONE, "text": "", "deleted": True}
     blank |= {"page": None, "start": None, "end": None, "around": ""}
     assert (after.text, after.record) == ("In a drawer.", record | {"sources": [blank, other]})
@@ -118,8 +108,7 @@ async def test_an_answer_being_written_keeps_nothing_of_what_is_deleted(
 ) -> None:
     secret = "The walnut drawer holds Aunt Philomena's opal."
     document = await ingest(store, "gems.txt", secret.encode())
-    engine = database.connect(database.database_url(tmp_path))
-    conversations = ConversationStore(database.session_maker(engine), store.purge)
+    conversations = ConversationStore(store._sessions, store.purge)
     _, _, answer = await conversations.ask(None, None, "Where is it?", private=True)
     deleted = asyncio.Event()
     request = GenerationRequest((1,), "Where is it?", Sampling(), cloud=Cloud.NEVER)
@@ -144,7 +133,6 @@ async def test_an_answer_being_written_keeps_nothing_of_what_is_deleted(
     assert [type(event) async for batch in events for event in batch][-1] is Finished
     assert run.written.ending == Ending(MessageState.DONE)
     after = await conversations.message(answer.id)
-    await engine.dispose()
     (source,) = after.record["sources"]
     assert (after.text, source["title"], source["weight"]) == ("In a drawer.", GONE, 1.0)
     needles = (b"walnut", b"Philomena", b"gems.txt", document.id.encode())
@@ -198,7 +186,7 @@ def turn_a_bit(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [Path.unlink, truncate, overwrite, turn_a_bit])
 async def test_damaged_vectors_are_made_again(
-    tmp_path: Path, tokenizer: Tokenizer, damage: Callable[[Path], None]
+    tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
     async with opened(tmp_path) as store:
         document = await ingest(store, "key.txt", NOTE)
@@ -207,7 +195,7 @@ async def test_damaged_vectors_are_made_again(
     await restarted(tmp_path)
 
 
-async def test_swapped_vectors_are_made_again(tmp_path: Path, tokenizer: Tokenizer) -> None:
+async def test_swapped_vectors_are_made_again(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         one = segment_of(tmp_path, await ingest(store, "key.txt", NOTE))
         other = segment_of(tmp_path, await ingest(store, "router.txt", OTHER))
@@ -217,9 +205,7 @@ async def test_swapped_vectors_are_made_again(tmp_path: Path, tokenizer: Tokeniz
     await restarted(tmp_path)
 
 
-async def test_an_index_older_than_the_database_is_repaired(
-    tmp_path: Path, tokenizer: Tokenizer
-) -> None:
+async def test_an_index_older_than_the_database_is_repaired(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         document = await ingest(store, "key.txt", NOTE)
         gone = await ingest(store, "gone.txt", b"Soon deleted.")

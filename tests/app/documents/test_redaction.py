@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import insert, select
-from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.conversations.store import ConversationStore
 from app.documents.redaction import REDACTED, RUN, QuotedIn, Words, broken_off, merged, replaced
 from app.documents.store import DocumentStore
-from app.storage import database
+from app.storage.database import Sessions
 from app.storage.tables import LedgerAnswer, MessageState, StoredMessage
 from tests.app.stores import ingest, traces
 
@@ -26,7 +24,6 @@ NOTE = (
     "The walnut drawer of the sideboard holds the opal of Aunt Philomena.\n"
     "The safe's code is 7731-M.\nIt is blue.\n"
 )
-Sessions = async_sessionmaker[AsyncSession]
 
 
 def redacted(text: str, document: str) -> str:
@@ -83,10 +80,8 @@ def test_what_stays_is_in_no_run_of_the_document() -> None:
 
 
 @pytest.fixture
-async def sessions(store: DocumentStore, tmp_path: Path) -> AsyncIterator[Sessions]:
-    engine = database.connect(database.database_url(tmp_path))
-    yield database.session_maker(engine)
-    await engine.dispose()
+def sessions(store: DocumentStore) -> Sessions:
+    return store._sessions
 
 
 async def answered(
