@@ -159,3 +159,11 @@ async def parse(
         return read.kind, read.note.localizable if read.note else None
     finally:
         await parsing.close()
+
+
+async def text_of(directory: Path, name: str, content: bytes) -> tuple[FileKind, str]:
+    """The kind of a file and its text, as `Parsing` finds them."""
+    source, out = directory / "in", directory / "out"
+    source.write_bytes(content)
+    kind, _ = await parse(source, name, out)
+    return kind, out.read_text()

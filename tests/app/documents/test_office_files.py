@@ -14,7 +14,7 @@ import pytest
 
 from app.documents.readers.sniff import FileKind
 from dragon.errors import DocumentError
-from tests.documents import archive, docx, epub, paragraph, parse
+from tests.documents import archive, docx, epub, paragraph, text_of
 from tests.office import odp, ods, odt, pptx
 
 ROWS = [("Guest", "Room"), ("Anna", "4"), ("Bob", "7")]
@@ -28,13 +28,6 @@ TEXT = odt(
 )
 
 
-async def text_of(directory: Path, content: bytes, name: str = "a.bin") -> tuple[FileKind, str]:
-    source, out = directory / "in", directory / "out"
-    source.write_bytes(content)
-    kind, _ = await parse(source, name, out)
-    return kind, out.read_text()
-
-
 def changed(content: bytes, entry: str, old: str, new: str) -> bytes:
     """The archive with text in one of its entries replaced."""
     with zipfile.ZipFile(io.BytesIO(content)) as file:
@@ -45,7 +38,7 @@ def changed(content: bytes, entry: str, old: str, new: str) -> bytes:
 
 
 async def test_pptx(tmp_path: Path) -> None:
-    kind, text = await text_of(tmp_path, SLIDES)
+    kind, text = await text_of(tmp_path, "a.bin", SLIDES)
     assert kind is FileKind.PPTX
     assert text.split("\f") == [
         "# The hut\n\n- axe\n- lamp\n\nNotes: Said slowly.",
@@ -55,7 +48,7 @@ async def test_pptx(tmp_path: Path) -> None:
 
 
 async def test_odt(tmp_path: Path) -> None:
-    kind, text = await text_of(tmp_path, TEXT)
+    kind, text = await text_of(tmp_path, "a.bin", TEXT)
     assert kind is FileKind.ODT
     assert text.split("\n\n") == [
         "## Keys",
@@ -68,7 +61,7 @@ async def test_odt(tmp_path: Path) -> None:
 
 async def test_ods(tmp_path: Path) -> None:
     content = ods({"Guests": ROWS, "More": [("name", "hours"), ("Ann", "40")]})
-    kind, text = await text_of(tmp_path, content)
+    kind, text = await text_of(tmp_path, "a.bin", content)
     assert kind is FileKind.ODS
     assert text.split("\n\n") == [
         *("# Guests", "Guest: Anna; Room: 4\nGuest: Bob; Room: 7"),
@@ -93,7 +86,7 @@ async def test_an_ods_has_the_grid_that_a_person_sees_and_exact_values(tmp_path:
         f"{CELL}><text:p>Plover</text:p></table:table-cell>{CELL}{note}",
     ]
     made = "".join(f"{ROW}>{row}</table:table-row>" for row in rows)
-    _, text = await text_of(tmp_path, changed(SHEET, "content.xml", ROW, f"{made}{ROW}"))
+    _, text = await text_of(tmp_path, "a.bin", changed(SHEET, "content.xml", ROW, f"{made}{ROW}"))
     assert "Boat: Heron; Spring Fee: 2300 EUR; Spring Share: 7.5%; Due: 2026-05-03" in text
     assert "Boat: Plover\n" in text
 
@@ -118,13 +111,13 @@ async def test_a_value_of_an_ods_is_read_or_else_what_is_shown(
     cell = f"{CELL} office:value-type={said}>{text}</table:table-cell>"
     name = f"{CELL}><text:p>Ann</text:p></table:table-cell>"
     made = "".join(f"{ROW}>{row}</table:table-row>" for row in (head, name + cell))
-    _, text = await text_of(tmp_path, changed(SHEET, "content.xml", ROW, f"{made}{ROW}"))
+    _, text = await text_of(tmp_path, "a.bin", changed(SHEET, "content.xml", ROW, f"{made}{ROW}"))
     assert f"Who: Ann; What: {read}\n" in text
 
 
 async def test_odp(tmp_path: Path) -> None:
     kind, text = await text_of(
-        tmp_path, odp(title="The hut", items=["axe", "lamp"], notes="Said slowly.")
+        tmp_path, "a.bin", odp(title="The hut", items=["axe", "lamp"], notes="Said slowly.")
     )
     assert kind is FileKind.ODP
     assert text.split("\f") == ["# The hut\n\n- axe\n- lamp\n\nNotes: Said slowly.", ""]
@@ -149,7 +142,7 @@ RTF = (
 
 
 async def test_rtf(tmp_path: Path) -> None:
-    kind, text = await text_of(tmp_path, RTF)
+    kind, text = await text_of(tmp_path, "a.bin", RTF)
     assert kind is FileKind.RTF
     assert [line for line in text.splitlines() if line] == [
         "# The hut",
@@ -162,11 +155,6 @@ async def test_rtf(tmp_path: Path) -> None:
 
 
 ENTITIES = "<!DOCTYPE a [<!ENTITY out SYSTEM 'file:///etc/hostname'>]>"
-BILLION = (
-    "<!DOCTYPE a ["
-    + "".join(f'<!ENTITY e{n + 1} "{f"&e{n};" * 10}">' for n in range(12))
-    + "]><a>&e12;</a>"
-)
 ODT_TYPE = "application/vnd.oasis.opendocument.text"
 
 ROW, CELL = "<table:table-row", "<table:table-cell"
@@ -181,17 +169,16 @@ BLANK = (
 
 async def test_rows_that_are_blank_may_be_many(tmp_path: Path) -> None:
     kept = changed(SHEET, "content.xml", "<table:table ", f"<table:table >{BLANK}")
-    _, text = await text_of(tmp_path, kept)
+    _, text = await text_of(tmp_path, "a.bin", kept)
     assert text.endswith("x; y")
 
 
-@pytest.mark.parametrize("content", [SLIDES, TEXT], ids=["pptx", "odt"])
-async def test_an_entity_brings_in_no_file(tmp_path: Path, content: bytes) -> None:
-    entry = "ppt/slides/slide1.xml" if content is SLIDES else "content.xml"
-    declared = changed(content, entry, "axe", "axe &out;")
+async def test_an_entity_brings_in_no_file(tmp_path: Path) -> None:
+    entry = "ppt/slides/slide1.xml"
+    declared = changed(SLIDES, entry, "axe", "axe &out;")
     with zipfile.ZipFile(io.BytesIO(declared)) as file:
         head = file.read(entry).decode().split("?>")[0] + "?>"
-    _, text = await text_of(tmp_path, changed(declared, entry, head, head + ENTITIES))
+    _, text = await text_of(tmp_path, "a.bin", changed(declared, entry, head, head + ENTITIES))
     assert "axe" in text
     assert Path("/etc/hostname").read_text().strip() not in text
 
@@ -238,34 +225,23 @@ async def test_an_entity_brings_in_no_file(tmp_path: Path, content: bytes) -> No
         ("a", rb"{\rtf1}", "The file has no text in it."),
         ("a", odt(heading="", text="", note="", items=["", ""], rows=[("", "")]), "has no text"),
         # Those that mean harm.
-        ("a", archive({"ppt/presentation.xml": bytes(300 << 20)}), "unpacks to more than 200 MB"),
-        (
-            "a",
-            archive({"mimetype": ODT_TYPE, "META-INF/manifest.xml": "", "content.xml": BILLION}),
-            "no text|damaged",
-        ),
-        (
-            "a",
-            changed(TEXT, "content.xml", "<office:text", "<text:p>" * 100_000 + "<office:text"),
-            "nested too deeply",
-        ),
         ("a", LONG_SHEET, "The file repeats rows more than 50000 times."),
         ("a", changed(LONG_SHEET, "content.xml", "999999999", "9" * 5000), "repeats rows"),
     ],
 )
 async def test_what_cannot_be_read(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     with pytest.raises(DocumentError, match=message):
-        await text_of(tmp_path, content, name)
+        await text_of(tmp_path, name, content)
     assert os.listdir(tmp_path) == ["in"]
 
 
 async def test_blank_rows_below_a_sheet_are_as_people_have_them(tmp_path: Path) -> None:
     end = "</table:table>"
-    _, text = await text_of(tmp_path, changed(SHEET, "content.xml", end, BLANK + end))
+    _, text = await text_of(tmp_path, "a.bin", changed(SHEET, "content.xml", end, BLANK + end))
     assert text == "# A\n\nx; y"
 
 
 async def test_a_hostile_row_is_as_wide_as_a_table_may_be(tmp_path: Path) -> None:
     wide = f"{CELL} table:number-columns-repeated{MANY}"
-    _, text = await text_of(tmp_path, changed(TEXT, "content.xml", CELL, wide))
+    _, text = await text_of(tmp_path, "a.bin", changed(TEXT, "content.xml", CELL, wide))
     assert len(text) < 100_000

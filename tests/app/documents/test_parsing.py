@@ -37,23 +37,16 @@ from tests.documents import (
     parse,
     pdf_bomb,
     styled_xlsx,
+    text_of,
     word_table,
     xlsx,
 )
 
 
 async def test_pages_are_joined_by_form_feeds(tmp_path: Path) -> None:
-    source, out = tmp_path / "in", tmp_path / "out"
-    source.write_bytes(pdf("One (1).", "", "Three."))
-    assert (await parse(source, "a.pdf", out))[0] is FileKind.PDF
-    assert [page.strip() for page in out.read_text().split("\f")] == ["One (1).", "", "Three."]
-
-
-async def text_of(directory: Path, name: str, content: bytes) -> tuple[FileKind, str]:
-    source, out = directory / "in", directory / "out"
-    source.write_bytes(content)
-    kind, _ = await parse(source, name, out)
-    return kind, out.read_text()
+    kind, text = await text_of(tmp_path, "a.pdf", pdf("One (1).", "", "Three."))
+    assert kind is FileKind.PDF
+    assert [page.strip() for page in text.split("\f")] == ["One (1).", "", "Three."]
 
 
 HTML = b"""<!DOCTYPE html><html><head><title>The hut</title><style>p { color: red }</style></head>
@@ -410,15 +403,11 @@ def compressed_otherwise(packed: bytes) -> bytes:
         (archive({"a.txt": "text"}), "of another kind"),
         (compressed_otherwise(docx(paragraph("Text."))), "damaged"),
         (archive({"xl/workbook.bin": "x"}), "a binary Excel file"),
-        (docx(paragraph("Text."))[:-60], "damaged"),
         (docx(""), "no text"),
         (epub("<p>Text.</p>", encrypted=True), "encrypted"),
-        (epub("<p></p>"), "no text"),
-        (b"\xd0\xcf\x11\xe0" + "EncryptedPackage".encode("utf-16-le"), "encrypted"),
         (b"<html><script>nothing()</script></html>", "no text"),
         # Those that mean harm.
-        (archive({"word/document.xml": bytes(300 << 20)}), "unpacks to more than 200 MB"),
-        (epub("<p>Text.</p>" * (20 << 20)), "unpacks to more than 200 MB"),
+        (archive({"word/document.xml": bytes(201 << 20)}), "unpacks to more than 200 MB"),
         (archive({f"{number}": b"" for number in range(10_001)}), "10000 parts"),
         (docx("<w:p>" * 100_000 + "</w:p>" * 100_000), "nested too deeply"),
         (
@@ -449,7 +438,7 @@ async def test_what_cannot_be_read(tmp_path: Path, content: bytes, message: str)
         pytest.param(lambda: pdf_bomb(400 << 20), id="PDF"),
         pytest.param(lambda: b"<html>" + b"<p><b><i>x" * 4_500_000, id="HTML"),
         pytest.param(
-            lambda: docx("".join(["<w:p><w:r><w:t>x</w:t></w:r></w:p>"] * 5_000_000)), id="docx"
+            lambda: docx("".join(["<w:p><w:r><w:t>x</w:t></w:r></w:p>"] * 1_500_000)), id="docx"
         ),
     ],
 )
@@ -467,14 +456,6 @@ async def test_a_parser_that_hangs_is_stopped(tmp_path: Path) -> None:
     os.mkfifo(source)  # opening it waits for a writer that never comes
     with pytest.raises(DocumentError, match="too much time"):
         await parse(source, "a.txt", tmp_path / "out", _CLOCK_SECONDS=1)
-    assert os.listdir(tmp_path) == ["in"]
-
-
-async def test_a_parser_that_takes_too_much_memory_is_stopped(tmp_path: Path) -> None:
-    source = tmp_path / "in"
-    source.write_bytes(b"many words and more " * 2_000_000)
-    with pytest.raises(DocumentError, match="time or memory"):
-        await parse(source, "a.txt", tmp_path / "out", _MEMORY_BYTES=100 << 20)
     assert os.listdir(tmp_path) == ["in"]
 
 
@@ -563,6 +544,7 @@ async def test_one_worker_reads_file_after_file_whatever_becomes_of_each(
         limited.setattr(parsing_module, "_MEMORY_BYTES", 100 << 20)
         with pytest.raises(DocumentError, match="time or memory"):
             await parsing.parse(source, "a.txt", out)
+    assert sorted(os.listdir(tmp_path)) == ["in", "out"]
     monkeypatch.setattr(parsing_module, "_IDLE_S", 0.0)
     source.write_bytes(b"Two.")
     await parsing.parse(source, "a.txt", out)
