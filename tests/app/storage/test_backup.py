@@ -55,11 +55,16 @@ async def test_a_restored_backup_answers_the_same(tmp_path: Path) -> None:
     assert traces(tmp_path / "new", b"walnut") == []
 
 
-async def test_documents_there_are_stay_unless_they_are_to_be_replaced(tmp_path: Path) -> None:
-    archive = tmp_path / "backup.zip"
-    async with opened(tmp_path / "one") as store:
+async def made(directory: Path) -> Path:
+    """A backup of a device that has a note."""
+    async with opened(directory / "data") as store:
         await ingest(store, "key.txt", NOTE)
-    backup(tmp_path / "one", archive)
+    backup(directory / "data", directory / "backup.zip")
+    return directory / "backup.zip"
+
+
+async def test_documents_there_are_stay_unless_they_are_to_be_replaced(tmp_path: Path) -> None:
+    archive = await made(tmp_path)
     async with opened(tmp_path / "two") as store:
         await ingest(store, "router.txt", OTHER)
         with pytest.raises(BackupError, match="--replace"):
@@ -75,16 +80,12 @@ async def test_documents_there_are_stay_unless_they_are_to_be_replaced(tmp_path:
 
 
 async def test_damaged_archives_are_refused_and_leave_nothing(tmp_path: Path) -> None:
-    archive, target = tmp_path / "backup.zip", tmp_path / "new"
-    async with opened(tmp_path / "data") as store:
-        document = await ingest(store, "key.txt", NOTE)
-    backup(tmp_path / "data", archive)
-    whole = archive.read_bytes()
+    archive, target = await made(tmp_path), tmp_path / "new"
+    whole, entries = archive.read_bytes(), unpacked(archive)
     turned = bytearray(whole)
     turned[whole.index(b"dragon.db") + 500] ^= 0xFF
-    with zipfile.ZipFile(archive) as file:
-        entries = {name: file.read(name) for name in file.namelist()}
-    text, listing = f"files/{document.id}/text", entries["backup.json"]
+    (text,) = (name for name in entries if name.endswith("/text"))
+    listing = entries["backup.json"]
     lacking = {name: data for name, data in entries.items() if name != text}
     renamed = {**lacking, "../x": NOTE}
     outside = {**renamed, "backup.json": listing.replace(text.encode(), b"../x")}
@@ -127,17 +128,6 @@ def last_entry(content: bytes, offset: int, value: int) -> bytes:
     changed = bytearray(content)
     changed[content.rindex(b"PK\x01\x02") + offset] = value
     return bytes(changed)
-
-
-async def test_a_database_of_a_newer_version_is_refused(tmp_path: Path) -> None:
-    async with opened(tmp_path / "data") as store:
-        await ingest(store, "key.txt", NOTE)
-    with sqlite3.connect(tmp_path / "data" / "dragon.db") as connection:
-        connection.execute("UPDATE alembic_version SET version_num = '9999'")
-    connection.close()
-    backup(tmp_path / "data", tmp_path / "backup.zip")
-    with pytest.raises(BackupError, match="newer version"):
-        restore(tmp_path / "backup.zip", tmp_path / "new")
 
 
 async def test_what_cannot_be_backed_up(tmp_path: Path) -> None:
@@ -183,21 +173,17 @@ async def test_documents_that_are_deleted_one_by_one_meanwhile_are_left_out(
     assert traces(tmp_path / "new", *(f"walnut {n} ".encode() for n in range(11))) == []
 
 
-@pytest.mark.parametrize(
-    "name", ["files/.", "files/..", "files/x/" + "y" * 300, "index/x/y", "kv/x"]
-)
-async def test_an_entry_with_a_bad_name_is_named(tmp_path: Path, name: str) -> None:
-    async with opened(tmp_path / "data") as store:
-        await ingest(store, "key.txt", NOTE)
-    backup(tmp_path / "data", tmp_path / "backup.zip")
-    entries = unpacked(tmp_path / "backup.zip")
-    listing = json.loads(entries["backup.json"])
-    listing["files"][name] = len(NOTE)
-    entries |= {name: NOTE, "backup.json": json.dumps(listing).encode()}
-    (tmp_path / "backup.zip").write_bytes(packed(tmp_path, entries))
-    with pytest.raises(BackupError) as refused:
-        restore(tmp_path / "backup.zip", tmp_path / "new")
-    assert f"an entry of no backup: {name[:80]!r}." in refused.value.message
+async def test_an_entry_with_a_bad_name_is_named(tmp_path: Path) -> None:
+    archive = await made(tmp_path)
+    entries = unpacked(archive)
+    for name in ("files/.", "files/..", "files/x/" + "y" * 300, "index/x/y", "kv/x"):
+        listing = json.loads(entries["backup.json"])
+        listing["files"][name] = len(NOTE)
+        listed = {name: NOTE, "backup.json": json.dumps(listing).encode()}
+        archive.write_bytes(packed(tmp_path, entries | listed))
+        with pytest.raises(BackupError) as refused:
+            restore(archive, tmp_path / "new")
+        assert f"an entry of no backup: {name[:80]!r}." in refused.value.message
 
 
 def unpacked(archive: Path) -> dict[str, bytes]:
@@ -205,26 +191,24 @@ def unpacked(archive: Path) -> dict[str, bytes]:
         return {name: file.read(name) for name in file.namelist()}
 
 
-async def made_with(directory: Path, statements: str) -> Path:
-    """A backup by somebody who has done this to its database, with what it is of."""
-    async with opened(directory / "data") as store:
-        await ingest(store, "key.txt", NOTE)
-        archive = directory / "backup.zip"
-        backup(directory / "data", archive)
-    entries, database = unpacked(archive), directory / "made.db"
+def changed(archive: Path, statements: str) -> Path:
+    """The backup by somebody who has done this to its database."""
+    entries, database = unpacked(archive), archive.with_name("made.db")
     database.write_bytes(entries["dragon.db"])
     with closing(sqlite3.connect(database)) as connection:
         connection.executescript(statements)
     entries["dragon.db"] = database.read_bytes()
     listing = json.loads(entries["backup.json"])
     listing["files"]["dragon.db"] = len(entries["dragon.db"])
-    archive.write_bytes(packed(directory, entries | {"backup.json": json.dumps(listing).encode()}))
-    return archive
+    entries["backup.json"] = json.dumps(listing).encode()
+    other = archive.with_name("changed.zip")
+    other.write_bytes(packed(archive.parent, entries))
+    return other
 
 
 async def test_of_a_database_the_rows_are_taken_and_nothing_else(tmp_path: Path) -> None:
-    archive = await made_with(
-        tmp_path,
+    archive = changed(
+        await made(tmp_path),
         f"""
         CREATE TRIGGER told AFTER INSERT ON documents BEGIN
             UPDATE documents SET shared = 1; INSERT INTO stolen VALUES (new.filename);
@@ -245,24 +229,17 @@ async def test_of_a_database_the_rows_are_taken_and_nothing_else(tmp_path: Path)
         assert len(await store.search("spare key", 1)) == 1
 
 
-@pytest.mark.parametrize(
-    ("statements", "why"),
-    [
-        (
-            "ALTER TABLE documents RENAME TO d; CREATE VIEW documents AS SELECT * FROM d;",
-            "no table",
-        ),
+async def test_a_database_of_another_making_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    archive, viewed = await made(tmp_path), "CREATE VIEW documents AS SELECT * FROM d;"
+    for statements, why in (
+        (f"ALTER TABLE documents RENAME TO d; {viewed}", "no table"),
         ("DROP TABLE conversations;", "no table conversations"),
         ("ALTER TABLE messages RENAME COLUMN record TO other;", "messages is another one"),
         ("DROP TABLE alembic_version;", "no table alembic_version"),
         ("UPDATE alembic_version SET version_num = '../x';", "no version"),
+        ("UPDATE alembic_version SET version_num = '9999';", "newer version"),
         ("PRAGMA foreign_keys = OFF; UPDATE chunks SET document_id = 'file-x';", "refers to"),
-    ],
-)
-async def test_a_database_of_another_making_is_refused_in_a_sentence(
-    tmp_path: Path, statements: str, why: str
-) -> None:
-    archive = await made_with(tmp_path, statements)
-    with pytest.raises(BackupError, match=why):
-        restore(archive, tmp_path / "new")
-    assert [*(tmp_path / "new").iterdir()] == []
+    ):
+        with pytest.raises(BackupError, match=why):
+            restore(changed(archive, statements), tmp_path / "new")
+        assert [*(tmp_path / "new").iterdir()] == []
