@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +14,18 @@ from app.generation.cloud_view import MARK, CloudView, Known
 from app.ledger.leakage import Part, PartKind
 from app.owners import acting_as
 from app.storage import database
-from app.storage.database import connect, session_maker
+from app.storage.database import Sessions, connect, session_maker
 from dragon.inference.tokenizer import Message
 from dragon.inference.tools import ToolCall
 from harness.faults import disk
 from tests.app.stores import migrated
+
+
+@pytest.fixture
+async def view(sessions: Sessions) -> AsyncIterator[CloudView]:
+    view = CloudView(sessions)
+    yield view
+    await view.close()
 
 
 def user(text: str) -> Message:
@@ -45,8 +53,7 @@ CHAT = [
 ]
 
 
-async def test_what_the_device_wrote_alone_is_one_mark(sessions: object) -> None:
-    view = CloudView(sessions)  # type: ignore[arg-type]
+async def test_what_the_device_wrote_alone_is_one_mark(view: CloudView) -> None:
     view.wrote(CHAT[1].content, "Nairobi.", Known(True, ((0, 8),)))
     view.wrote(CHAT[3].content, " It is heron-42-lantern.\n", Known())
     view.wrote(CHAT[5].content, "It is 4471.", Known())
@@ -54,11 +61,10 @@ async def test_what_the_device_wrote_alone_is_one_mark(sessions: object) -> None
     assert await seen(view, CHAT, trusted=True) == expected
     await view.close()
     # And so it is after a restart.
-    assert await seen(CloudView(sessions), CHAT, trusted=True) == expected  # type: ignore[arg-type]
+    assert await seen(CloudView(view.sessions), CHAT, trusted=True) == expected
 
 
-async def test_of_a_question_it_was_asked_it_knows_its_part_of_the_answer(sessions: object) -> None:
-    view = CloudView(sessions)  # type: ignore[arg-type]
+async def test_of_a_question_it_was_asked_it_knows_its_part_of_the_answer(view: CloudView) -> None:
     text = "Nairobi. Your code is 4471. Bye."
     view.wrote("Both?", text, Known(True, ((0, 8), (27, 32))))
     shown = await seen(view, [user("Both?"), assistant(text), user("More?")], trusted=False)
@@ -66,19 +72,16 @@ async def test_of_a_question_it_was_asked_it_knows_its_part_of_the_answer(sessio
     view.wrote("Code?", "4471.", Known(True))  # asked, and left out
     shown = await seen(view, [user("Code?"), assistant("4471."), user("More?")], trusted=False)
     assert shown == [user("Code?"), assistant("..."), user("More?")]
-    await view.close()
 
 
 async def test_an_answer_from_elsewhere_is_shown_where_the_cloud_is_always_asked(
-    sessions: object,
+    view: CloudView,
 ) -> None:
-    view = CloudView(sessions)  # type: ignore[arg-type]
     assert await seen(view, CHAT, trusted=True) == CHAT
     assert await seen(view, CHAT, trusted=False) == [CHAT[0], *BLANK, CHAT[-1]]
 
 
-async def test_of_calls_and_what_tools_return_it_sees_the_names(sessions: object) -> None:
-    view = CloudView(sessions)  # type: ignore[arg-type]
+async def test_of_calls_and_what_tools_return_it_sees_the_names(view: CloudView) -> None:
     call = ToolCall("find_key", '{"room": "attic"}', "call_1")
     asked = [
         user("Where is the key?"),
@@ -96,19 +99,16 @@ async def test_of_calls_and_what_tools_return_it_sees_the_names(sessions: object
     later = [*asked, assistant("In the red box."), user("Which floor?")]
     shown = await seen(view, later, trusted=False)
     assert [message.content for message in shown] == [MARK, MARK, MARK, MARK, "Which floor?"]
-    await view.close()
 
 
-async def test_the_last_answer_of_a_text_counts(sessions: object) -> None:
-    view = CloudView(sessions)  # type: ignore[arg-type]
+async def test_the_last_answer_of_a_text_counts(view: CloudView) -> None:
     for known in (Known(), Known(True, ((0, 8),))):
         view.wrote("Capital?", "Nairobi.", known)
         await view.close()
     assert await view.known("Capital?", "Nairobi.") == Known(True, ((0, 8),))
 
 
-async def test_an_answer_to_be_continued_ends_where_it_stopped(sessions: object) -> None:
-    view = CloudView(sessions)  # type: ignore[arg-type]
+async def test_an_answer_to_be_continued_ends_where_it_stopped(view: CloudView) -> None:
     text = "Rowing:\n```python\n"
     view.wrote("Show me.", text, Known(True, ((0, len(text)),)))
     stopped = [user("Show me."), assistant(text)]
@@ -119,14 +119,12 @@ async def test_an_answer_to_be_continued_ends_where_it_stopped(sessions: object)
     going_on = [*stopped, user("Thanks.")]
     shown = await seen(view, going_on, trusted=False)
     assert shown == [stopped[0], assistant(text.strip()), user("Thanks.")]
-    await view.close()
 
 
 async def test_what_the_cloud_knows_of_ones_answer_it_does_not_know_of_anothers(
-    sessions: object,
+    view: CloudView,
 ) -> None:
     """Though they are of the same text: their questions are not."""
-    view = CloudView(sessions)  # type: ignore[arg-type]
     with acting_as("anna"):
         view.wrote("Is it?", "Yes.", Known(True, ((0, 4),)))
     with acting_as("ben"):
@@ -140,9 +138,8 @@ async def test_what_the_cloud_knows_of_ones_answer_it_does_not_know_of_anothers(
 
 
 async def test_a_question_without_an_answer_is_no_question_that_the_cloud_was_asked(
-    sessions: object,
+    view: CloudView,
 ) -> None:
-    view = CloudView(sessions)  # type: ignore[arg-type]
     first, second, last = user("Who is my therapist?"), user("Since when?"), user("Who is Volta?")
     assert await seen(view, [first, last], trusted=False) == [BLANK[0], last]
     assert await seen(view, [first, second, last], trusted=False) == [BLANK[0], last]
@@ -150,17 +147,15 @@ async def test_a_question_without_an_answer_is_no_question_that_the_cloud_was_as
     answered = [first, second, assistant("Volta."), last]
     view.wrote(second.content, "Volta.", Known(True, ((0, 6),)))
     assert await seen(view, answered, trusted=False) == [BLANK[0], *answered[1:]]
-    await view.close()
 
 
-async def test_two_questions_with_one_answer_are_told_apart(sessions: object) -> None:
+async def test_two_questions_with_one_answer_are_told_apart(view: CloudView) -> None:
     """Else the private one would go up once the cloud was asked the other."""
-    view = CloudView(sessions)  # type: ignore[arg-type]
     private, public = user("Do I take lithium?"), user("Is Nairobi in Kenya?")
     chat = [private, assistant("Yes."), public, assistant("Yes."), user("And Mombasa?")]
     view.wrote(private.content, "Yes.", Known())
     view.wrote(public.content, "Yes.", Known(True, ((0, 4),)))
-    for again in (view, CloudView(sessions)):  # type: ignore[arg-type]
+    for again in (view, CloudView(view.sessions)):
         assert await seen(again, chat, trusted=True) == [*BLANK, *chat[2:]]
         # A client that has changed the question is known by the answer, and by the least of it.
         changed = [user("Lithium?"), *chat[1:]]
@@ -168,14 +163,13 @@ async def test_two_questions_with_one_answer_are_told_apart(sessions: object) ->
         await view.close()
 
 
-async def test_a_private_turn_stays_so_however_a_client_sends_it_back(sessions: object) -> None:
-    view = CloudView(sessions)  # type: ignore[arg-type]
+async def test_a_private_turn_stays_so_however_a_client_sends_it_back(view: CloudView) -> None:
     private, public = user("Do I take lithium?"), user("Is Nairobi in Kenya?")
     thought = "<think>\nThe note says so.\n</think>\n\nYes, since May."
     view.wrote(private.content, thought, Known())
     view.wrote(public.content, "Yes.", Known(True, ((0, 4),)))
     last = user("And Mombasa?")
-    for again in (view, CloudView(sessions)):  # type: ignore[arg-type]
+    for again in (view, CloudView(view.sessions)):
         for answer in (thought, "Yes, since May.", "**Yes**, since May.", "Yes."):
             chat = [private, assistant(answer), last]
             assert await seen(again, chat, trusted=True) == [*BLANK, last]
@@ -186,8 +180,7 @@ async def test_a_private_turn_stays_so_however_a_client_sends_it_back(sessions: 
         await view.close()
 
 
-async def test_calls_of_a_private_turn_are_private(sessions: object) -> None:
-    view = CloudView(sessions)  # type: ignore[arg-type]
+async def test_calls_of_a_private_turn_are_private(view: CloudView) -> None:
     call = ToolCall("find_key", '{"room": "attic"}', "call_1")
     turn = [
         user("Where is the key?"),
@@ -202,13 +195,11 @@ async def test_calls_of_a_private_turn_are_private(sessions: object) -> None:
     view.wrote(turn[0].content, "In the red box.", Known())
     chat = [*turn, assistant("In the red box."), last]
     assert await seen(view, chat, trusted=True) == [*expected, BLANK[1], last]
-    await view.close()
 
 
 async def test_of_an_answer_with_reasoning_the_cloud_knows_the_same_without(
-    sessions: object,
+    view: CloudView,
 ) -> None:
-    view = CloudView(sessions)  # type: ignore[arg-type]
     thought = "<think>\nEasy.\n</think>\n\n"
     text = f"{thought}Nairobi. Your code is 4471."
     view.wrote("Both?", text, Known(True, ((0, len(thought) + 8),)))
@@ -216,11 +207,9 @@ async def test_of_an_answer_with_reasoning_the_cloud_knows_the_same_without(
         chat = [user("Both?"), assistant(answer), user("More?")]
         told = answer.replace("Your code is 4471.", "...")
         assert await seen(view, chat, trusted=False) == [chat[0], assistant(told), chat[2]]
-    await view.close()
 
 
-async def test_what_is_given_is_named_by_kind(sessions: object) -> None:
-    view = CloudView(sessions)  # type: ignore[arg-type]
+async def test_what_is_given_is_named_by_kind(view: CloudView) -> None:
     view.wrote(CHAT[1].content, "Nairobi.", Known(True, ((0, 8),)))
     view.wrote(CHAT[3].content, "It is heron-42-lantern.", Known())
     call = ToolCall("find_key", '{"room": "attic"}', "call_1")
@@ -237,7 +226,6 @@ async def test_what_is_given_is_named_by_kind(sessions: object) -> None:
         await view.of([user("Hi"), assistant("Ho."), user("Hm?")], trusted=True)
     ).parts
     assert foreign == Part(PartKind.ANSWERS, "Ho.")
-    await view.close()
 
 
 async def test_a_long_chat_is_looked_up_in_few_queries(tmp_path: Path) -> None:
@@ -259,8 +247,7 @@ async def test_a_long_chat_is_looked_up_in_few_queries(tmp_path: Path) -> None:
     await engine.dispose()
 
 
-async def test_names_and_reasoning_that_are_sent_are_named(sessions: object) -> None:
-    view = CloudView(sessions)  # type: ignore[arg-type]
+async def test_names_and_reasoning_that_are_sent_are_named(view: CloudView) -> None:
     call = ToolCall("find_key", "{}", "call_1")
     chat = [
         Message("user", "Where is the key?", name="Ida"),
