@@ -17,6 +17,9 @@ from app.documents.parsing import Batch, Looked, Parsing
 from app.documents.readers.sniff import FileKind
 from harness.pdf import pdf
 
+SHARED: list[Parsing] = []
+"""That of a module's tests, where they run on one event loop: to start a worker takes a while."""
+
 _W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 _CONTAINER = (
     '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'
@@ -150,7 +153,7 @@ async def parse(
     **limits: int,
 ) -> tuple[FileKind, str | None]:
     """Parse one file, as `Parsing` does."""
-    parsing = Parsing()
+    parsing = SHARED[-1] if SHARED else Parsing()
     try:
         with pytest.MonkeyPatch.context() as limited:
             for limit, value in limits.items():
@@ -158,7 +161,8 @@ async def parse(
             read = await parsing.parse(source, name, out, *take)
         return read.kind, read.note.localizable if read.note else None
     finally:
-        await parsing.close()
+        if parsing not in SHARED:
+            await parsing.close()
 
 
 async def text_of(directory: Path, name: str, content: bytes) -> tuple[FileKind, str]:

@@ -15,12 +15,14 @@ from pathlib import Path
 
 import httpx
 import pytest
+import pytest_asyncio
 from fastapi import FastAPI
 
 from app.auth import Authenticator
 from app.container import AppState
 from app.conversations.background_run import BackgroundRuns
 from app.conversations.store import ConversationStore
+from app.documents.parsing import Parsing
 from app.documents.store import DocumentStore
 from app.embeddings import EmbeddingService
 from app.generation.accumulator import ObservedGeneration
@@ -37,6 +39,7 @@ from dragon.inference.estimates import DecodeDelay, LinkMeter, Pace
 from dragon.inference.tokenizer import Tokenizer
 from harness.models import SMALL_MODEL
 from tests.app.stores import migrated, opened
+from tests.documents import SHARED
 from tests.fakes import FakeDocuments, FakeGeneration
 from tests.samples import embedder, judge
 
@@ -46,6 +49,14 @@ KEY = "test-key"
 @pytest.fixture(scope="session")
 def tokenizer() -> Tokenizer:
     return Tokenizer.load(SMALL_MODEL)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_parsing() -> AsyncIterator[None]:
+    """Files of a module's tests are parsed by workers that stay, if all run on its event loop."""
+    SHARED.append(Parsing())
+    yield
+    await SHARED.pop().close()
 
 
 @pytest.fixture

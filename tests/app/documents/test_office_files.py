@@ -17,6 +17,8 @@ from dragon.errors import DocumentError
 from tests.documents import archive, docx, epub, paragraph, text_of
 from tests.office import odp, ods, odt, pptx
 
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.usefixtures("shared_parsing")]
+
 ROWS = [("Guest", "Room"), ("Anna", "4"), ("Bob", "7")]
 SLIDES = pptx(title="The hut", items=["axe", "lamp"], notes="Said slowly.", rows=ROWS)
 TEXT = odt(

@@ -29,6 +29,7 @@ from dragon.errors import DocumentError
 from dragon.inference.fairness import HOUSEHOLD, Household
 from harness.pdf import pdf
 from tests.documents import (
+    SHARED,
     archive,
     docx,
     email,
@@ -41,6 +42,8 @@ from tests.documents import (
     word_table,
     xlsx,
 )
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.usefixtures("shared_parsing")]
 
 
 async def test_pages_are_joined_by_form_feeds(tmp_path: Path) -> None:
@@ -265,10 +268,9 @@ Boat: Teal; Built: 2004
 
 
 async def properties_of(directory: Path, name: str, content: bytes) -> dict[str, object]:
-    source, parsing = directory / "in", Parsing()
+    source = directory / "in"
     source.write_bytes(content)
-    read = await parsing.parse(source, name, directory / "out")
-    await parsing.close()
+    read = await SHARED[-1].parse(source, name, directory / "out")
     return asdict(read.properties)
 
 
