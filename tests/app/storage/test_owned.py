@@ -13,18 +13,16 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Select, delete, exists, func, select, text, update
-from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from sqlalchemy.orm import aliased
 
 from app.erasing import left_by
 from app.owners import DEVICE, act_as, acting, acting_as, everyone
-from app.storage.database import connect, session_maker
+from app.storage.database import Sessions, connect, session_maker
 from app.storage.owned import Owned, Shareable
 from app.storage.tables import Base, Chunk, Conversation, Document, PassageSpending
 from dragon.errors import NotYoursError
 from tests.app.stores import migrated
 
-Sessions = async_sessionmaker[AsyncSession]
 Other = aliased(Document)
 
 
