@@ -10,6 +10,7 @@ import os
 import shutil
 import struct
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -46,8 +47,13 @@ def without(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
 
 
-def with_fake(monkeypatch: pytest.MonkeyPatch, directory: Path, does: str) -> None:
-    monkeypatch.setenv("PATH", str(fake_tesseract(directory, does)))
+Fake = Callable[[str], None]
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
+    """Puts a program in Tesseract's place that does this."""
+    return lambda does: monkeypatch.setenv("PATH", str(fake_tesseract(tmp_path, does)))
 
 
 @pytest.mark.usefixtures("without")
@@ -82,23 +88,19 @@ for name, attempt in dict(
 
 
 @pytest.mark.skipif(layers() != ("files", "calls"), reason="this system has no cell")
-async def test_the_program_is_in_the_cell_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_program_is_in_the_cell_too(tmp_path: Path, fake: Fake) -> None:
     data, code = tmp_path / "data", Path(__file__).parents[3] / "app" / "main.py"
     data.mkdir()
     does = ATTEMPTS.format(secret=str(data / "in"), folder=str(data), code=str(code))
-    with_fake(monkeypatch, tmp_path, does)
+    fake(does)
     _, text, _ = await parsed(data, SCAN)
     tried = dict(word.split("=") for word in text.split())
     assert len(tried) == 8
     assert set(tried.values()) == {"PermissionError"}
 
 
-async def test_pages_of_a_pdf_that_are_pictures_are_recognised(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with_fake(monkeypatch, tmp_path, "words = sys.argv[1:5]; confidence = 61")
+async def test_pages_of_a_pdf_that_are_pictures_are_recognised(tmp_path: Path, fake: Fake) -> None:
+    fake("words = sys.argv[1:5]; confidence = 61")
     kind, text, note = await parsed(tmp_path, half_scanned_pdf())
     assert kind is FileKind.PDF
     assert [page.strip() for page in text.split("\f")] == [
@@ -109,10 +111,8 @@ async def test_pages_of_a_pdf_that_are_pictures_are_recognised(
     assert note == "Text recognition (OCR) was uncertain: page 2 (61 %)"
 
 
-async def test_each_sentence_has_the_confidence_of_its_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with_fake(monkeypatch, tmp_path, "words = ['A', 'plan.']; confidence = 61")
+async def test_each_sentence_has_the_confidence_of_its_page(tmp_path: Path, fake: Fake) -> None:
+    fake("words = ['A', 'plan.']; confidence = 61")
     (tmp_path / "in").write_bytes(half_scanned_pdf())
     found = {}
 
@@ -124,10 +124,8 @@ async def test_each_sentence_has_the_confidence_of_its_page(
     assert found == {"One.": (1, None), "A plan.": (2, 61)}
 
 
-async def test_each_page_that_is_looked_at_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with_fake(monkeypatch, tmp_path, "words = ['A', 'plan.']")
+async def test_each_page_that_is_looked_at_is_told(tmp_path: Path, fake: Fake) -> None:
+    fake("words = ['A', 'plan.']")
     told: list[tuple[int, int]] = []
 
     async def take(found: Batch | Looked) -> None:
@@ -148,11 +146,11 @@ async def test_each_page_that_is_looked_at_is_told(
 
 
 async def test_ingestion_tells_of_the_pages_and_of_those_that_are_uncertain(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, fake: Fake
 ) -> None:
     go = tmp_path / "programs" / "lib" / "go"
     wait = f"while not os.path.exists({str(go)!r}): time.sleep(0.01)"
-    with_fake(monkeypatch, tmp_path, f"{wait}\nwords = ['A', 'plan.']; confidence = 61")
+    fake(f"{wait}\nwords = ['A', 'plan.']; confidence = 61")
     go.parent.mkdir()
     async with opened(tmp_path / "data") as store:
         document = await add(store, "plan.pdf", scanned_pdf(picture("."), picture(".")))
@@ -168,19 +166,17 @@ async def test_ingestion_tells_of_the_pages_and_of_those_that_are_uncertain(
     )
 
 
-async def test_what_looks_like_a_picture_is_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with_fake(monkeypatch, tmp_path, "words = ['|', '~']; confidence = 20")
+async def test_what_looks_like_a_picture_is_left_out(tmp_path: Path, fake: Fake) -> None:
+    fake("words = ['|', '~']; confidence = 20")
     with pytest.raises(DocumentError, match=r"^The file has no text in it\.$"):
         await parsed(tmp_path, SCAN)
 
 
 @pytest.mark.parametrize("does", ["sys.exit(1)", "os.abort()"])
 async def test_a_program_that_fails_leaves_its_page_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str
+    tmp_path: Path, fake: Fake, does: str
 ) -> None:
-    with_fake(monkeypatch, tmp_path, does)
+    fake(does)
     with pytest.raises(DocumentError, match="failed on the file"):
         await parsed(tmp_path, SCAN)
     _, _, note = await parsed(tmp_path, half_scanned_pdf())
@@ -202,10 +198,8 @@ def running(command: Path) -> list[str]:
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="it looks for the program in /proc")
-async def test_a_program_that_hangs_ends_with_its_parser(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with_fake(monkeypatch, tmp_path, "time.sleep(1000)")
+async def test_a_program_that_hangs_ends_with_its_parser(tmp_path: Path, fake: Fake) -> None:
+    fake("time.sleep(1000)")
     (tmp_path / "in").write_bytes(SCAN)
     program = tmp_path / "programs"
     task = asyncio.create_task(parse(tmp_path / "in", "a", tmp_path / "out"))
@@ -217,10 +211,8 @@ async def test_a_program_that_hangs_ends_with_its_parser(
     assert not (tmp_path / "out").exists()
 
 
-async def test_a_scan_in_an_e_mail_is_recognised(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with_fake(monkeypatch, tmp_path, "words = ['a', 'plan']; confidence = 70")
+async def test_a_scan_in_an_e_mail_is_recognised(tmp_path: Path, fake: Fake) -> None:
+    fake("words = ['a', 'plan']; confidence = 70")
     _, text, _ = await parsed(tmp_path, email("See below.", {"plan.png": SCAN}))
     assert "Attachment: plan.png" in text
     assert "uncertain: page 1 (70 %)" in text
@@ -252,9 +244,9 @@ def declared_png(width: int, height: int) -> bytes:
     ],
 )
 async def test_images_that_are_damaged_or_mean_harm(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, message: str
+    tmp_path: Path, fake: Fake, content: bytes, message: str
 ) -> None:
-    with_fake(monkeypatch, tmp_path, "words = ['text']")
+    fake("words = ['text']")
     with pytest.raises(DocumentError, match=message):
         await parsed(tmp_path, content)
     assert not os.path.exists(tmp_path / "out")
