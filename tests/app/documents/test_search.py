@@ -389,18 +389,15 @@ async def test_a_question_is_not_answered_by_itself(store: DocumentStore) -> Non
     assert "Ole" in first.text, "what asks for something else may tell"
 
 
-async def test_a_reply_is_traced_to_its_sentence(store: DocumentStore) -> None:
+async def test_a_reply_is_traced_to_its_sentence_and_what_follows_it_to_one_beside(
+    store: DocumentStore,
+) -> None:
     await ingest(store, "minutes.md", MINUTES.encode())
-    said = await store.said("It is on Saturday 19 July.")
-    assert said is not None
-    assert "summer fair" in said.text
     assert await store.said("Nairobi is the capital of Kenya.") is None
-
-
-async def test_what_follows_a_reply_is_found_beside_its_sentence(store: DocumentStore) -> None:
-    await ingest(store, "minutes.md", MINUTES.encode())
-    said = await store.said("The summer fair is on Saturday 19 July.")
-    assert said is not None
+    for reply in ("It is on Saturday 19 July.", "The summer fair is on Saturday 19 July."):
+        said = await store.said(reply)
+        assert said is not None
+        assert "summer fair" in said.text
     scope = Scope(follows=Follows(said, "And if it rains?"))
     first, *_ = await store.search("And if it rains?", 3, scope)
     assert "scout hut" in first.text
