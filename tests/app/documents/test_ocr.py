@@ -6,7 +6,6 @@ Covers `app.documents.readers.ocr`.
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import struct
 import zlib
@@ -17,7 +16,7 @@ import pytest
 from PIL import Image
 
 from app.documents.cell import layers
-from app.documents.parsing import Batch, Looked
+from app.documents.parsing import Batch, Looked, Parsing
 from app.documents.progress import Phase, Progress
 from app.documents.readers.sniff import FileKind
 from app.storage.tables import Status
@@ -230,9 +229,10 @@ def declared_png(width: int, height: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"".join(packed)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
+async def test_images_that_are_damaged_or_mean_harm(tmp_path: Path, fake: Fake) -> None:
+    fake("words = ['text']")
+    source, out, parsing = tmp_path / "in", tmp_path / "out", Parsing()
+    for content, message in (
         (declared_png(100_000, 100_000), "The image has more than 100 megapixels."),
         (declared_png(11_000, 10_000), "The image has more than 100 megapixels."),
         (declared_png(100, 100), "This .png file is damaged."),
@@ -241,15 +241,12 @@ def declared_png(width: int, height: int) -> bytes:
         (saved(picture("."), "TIFF")[:2000], "This .tiff file is damaged."),
         (saved(picture("."), "WEBP")[:60], "This .webp file is damaged."),
         (b"II*\0" + bytes(100), "This .tiff file is damaged."),
-    ],
-)
-async def test_images_that_are_damaged_or_mean_harm(
-    tmp_path: Path, fake: Fake, content: bytes, message: str
-) -> None:
-    fake("words = ['text']")
-    with pytest.raises(DocumentError, match=message):
-        await parsed(tmp_path, content)
-    assert not os.path.exists(tmp_path / "out")
+    ):
+        source.write_bytes(content)
+        with pytest.raises(DocumentError, match=message):
+            await parsing.parse(source, "a", out)
+        assert not out.exists()
+    await parsing.close()
 
 
 def turned() -> bytes:
