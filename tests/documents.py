@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import zipfile
 import zlib
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,6 @@ from app.documents.readers.sniff import FileKind
 from harness.pdf import pdf
 
 SHARED: list[Parsing] = []
-"""That of a module's tests, where they run on one event loop: to start a worker takes a while."""
 
 _W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 _CONTAINER = (
@@ -143,6 +143,14 @@ def pdf_bomb(unpacked: int) -> bytes:
     end = whole.index(b"endstream", start)
     dictionary = b"<< /Length %d /Filter /FlateDecode >>\nstream\n" % len(stream)
     return whole[:start] + dictionary + stream + b"\n" + whole[end:]
+
+
+@asynccontextmanager
+async def one_parsing() -> AsyncIterator[None]:
+    """Within, on one event loop, every `parse` is of one `Parsing`: a worker starts slowly."""
+    SHARED.append(Parsing())
+    yield
+    await SHARED.pop().close()
 
 
 async def parse(

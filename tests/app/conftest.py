@@ -22,7 +22,6 @@ from app.auth import Authenticator
 from app.container import AppState
 from app.conversations.background_run import BackgroundRuns
 from app.conversations.store import ConversationStore
-from app.documents.parsing import Parsing
 from app.documents.store import DocumentStore
 from app.embeddings import EmbeddingService
 from app.generation.accumulator import ObservedGeneration
@@ -39,7 +38,7 @@ from dragon.inference.estimates import DecodeDelay, LinkMeter, Pace
 from dragon.inference.tokenizer import Tokenizer
 from harness.models import SMALL_MODEL
 from tests.app.stores import migrated, opened
-from tests.documents import SHARED
+from tests.documents import one_parsing
 from tests.fakes import FakeDocuments, FakeGeneration
 from tests.samples import embedder, judge
 
@@ -53,10 +52,9 @@ def tokenizer() -> Tokenizer:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared_parsing() -> AsyncIterator[None]:
-    """Files of a module's tests are parsed by workers that stay, if all run on its event loop."""
-    SHARED.append(Parsing())
-    yield
-    await SHARED.pop().close()
+    """For modules whose tests run on one event loop."""
+    async with one_parsing():
+        yield
 
 
 @pytest.fixture

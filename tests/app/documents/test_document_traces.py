@@ -154,7 +154,7 @@ async def test_deletion_in_the_middle_of_ingestion(store: DocumentStore, tmp_pat
 
 
 async def test_deleted_while_it_waits_for_its_turn(store: DocumentStore) -> None:
-    long = await add(store, "long.txt", prose(300).encode())
+    long = await add(store, "long.txt", prose(100).encode())
     waiting = await add(store, "key.txt", NOTE)
     await store.delete(waiting.id)
     assert (await finished(store, long))[-1].status == Status.PROCESSED

@@ -9,14 +9,14 @@ import asyncio
 import shutil
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
 from app.documents.cell import layers
-from app.documents.parsing import Batch, Looked, Parsing
+from app.documents.parsing import Batch, Looked
 from app.documents.progress import Phase, Progress
 from app.documents.readers.sniff import FileKind
 from app.storage.tables import Status
@@ -24,12 +24,18 @@ from dragon.errors import DocumentError
 from harness.adding import add
 from tests.app.peer_link.toy_peer import until
 from tests.app.stores import opened
-from tests.documents import email, parse
+from tests.documents import email, one_parsing, parse
 from tests.scans import fake_tesseract, half_scanned_pdf, picture, saved, scanned_pdf
 
 LINES = "The key hangs left of the door.", "Anna Roth has the phone 0151 2207."
 SCAN = saved(picture("."), "PNG")
 real = pytest.mark.skipif(shutil.which("tesseract") is None, reason="Tesseract is not installed")
+
+
+@pytest.fixture(autouse=True)
+async def one_worker() -> AsyncIterator[None]:
+    async with one_parsing():
+        yield
 
 
 async def parsed(
@@ -231,7 +237,6 @@ def declared_png(width: int, height: int) -> bytes:
 
 async def test_images_that_are_damaged_or_mean_harm(tmp_path: Path, fake: Fake) -> None:
     fake("words = ['text']")
-    source, out, parsing = tmp_path / "in", tmp_path / "out", Parsing()
     for content, message in (
         (declared_png(100_000, 100_000), "The image has more than 100 megapixels."),
         (declared_png(11_000, 10_000), "The image has more than 100 megapixels."),
@@ -242,11 +247,9 @@ async def test_images_that_are_damaged_or_mean_harm(tmp_path: Path, fake: Fake) 
         (saved(picture("."), "WEBP")[:60], "This .webp file is damaged."),
         (b"II*\0" + bytes(100), "This .tiff file is damaged."),
     ):
-        source.write_bytes(content)
         with pytest.raises(DocumentError, match=message):
-            await parsing.parse(source, "a", out)
-        assert not out.exists()
-    await parsing.close()
+            await parsed(tmp_path, content)
+        assert not (tmp_path / "out").exists()
 
 
 def turned() -> bytes:
