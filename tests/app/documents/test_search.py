@@ -286,9 +286,8 @@ Bees. Joan keeps two hives. It never rains in the orchard.
 """
 
 
-@pytest.mark.parametrize(
-    ("text", "query", "expected"),
-    [
+async def test_what_amends_a_sentence_stands_before_it(store: DocumentStore) -> None:
+    for text, query, expected in (
         (
             "The rent of the flat is 900 euros.\nAddendum: the rent of the flat is now 950 euros.",
             "What is the rent of the flat?",
@@ -299,14 +298,11 @@ Bees. Joan keeps two hives. It never rains in the orchard.
             "What is the rent of the flat in Rome?",
             "Rome is 900",
         ),
-    ],
-)
-async def test_what_amends_a_sentence_stands_before_it(
-    store: DocumentStore, text: str, query: str, expected: str
-) -> None:
-    await ingest(store, "lease.txt", text.encode())
-    first, *_ = await store.search(query, 3)
-    assert expected in first.text
+    ):
+        document = await ingest(store, "lease.txt", text.encode())
+        first, *_ = await store.search(query, 3)
+        assert expected in first.text
+        await store.delete(document.id)
 
 
 async def test_the_newest_version_answers_and_says_that_there_are_others(
@@ -337,30 +333,19 @@ async def test_one_of_several_parts_is_not_the_sum(store: DocumentStore) -> None
     assert await store.search("What was the total revenue of the four quarters?", 1) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "query", "expected"),
-    [
-        (
-            "Total revenue in Q{n} was 1{n} million.",
-            "What was the total revenue in Q3?",
-            "13 million",
-        ),
+async def test_a_part_that_a_question_names_answers_it(store: DocumentStore) -> None:
+    revenue = "Total revenue in Q{n} was 1{n} million."
+    for text, query, expected in (
+        (revenue, "What was the total revenue in Q3?", "13 million"),
+        (revenue, "What was the total revenue in Q2 and Q3?", ""),
         ("In Q{n} 2023 the total was 1{n} tons.", "What was the total in Q3 2023?", "13 tons"),
         ("In 202{n} the average age was 3{n}.", "What was the average age in 2023?", "33"),
-        (
-            "Total revenue in Q{n} was 1{n} million.",
-            "What was the total revenue in Q2 and Q3?",
-            None,
-        ),
-    ],
-)
-async def test_a_part_that_a_question_names_answers_it(
-    store: DocumentStore, text: str, query: str, expected: str | None
-) -> None:
-    lines = " ".join(text.format(n=n) for n in range(1, 5))
-    await ingest(store, "report.txt", lines.encode())
-    found = await store.search(query, 1)
-    assert [expected in hit.text for hit in found] == [True] if expected else found == []
+    ):
+        lines = " ".join(text.format(n=n) for n in range(1, 5))
+        document = await ingest(store, "report.txt", lines.encode())
+        found = await store.search(query, 1)
+        assert [expected in hit.text for hit in found] == [True] * bool(expected)
+        await store.delete(document.id)
 
 
 async def test_one_row_of_a_table_is_not_the_sum(store: DocumentStore) -> None:
