@@ -9,6 +9,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
+from app.documents.folders import watcher
 from app.documents.folders.folders import File, FileState, Folder
 from app.documents.folders.watcher import FolderState as FolderState
 from app.documents.store import DocumentStore
@@ -68,6 +71,8 @@ async def watching(tmp_path: Path, collection: str | None = None) -> AsyncIterat
     """A store that watches the folder `Notes`, both as they were left."""
     root, data = tmp_path / "Notes", tmp_path / "data"
     root.mkdir(exist_ok=True)
-    async with opened(data) as store:
-        identity = await store.folders.add(root, collection)
-        yield Watched(store, data, root, identity)
+    with pytest.MonkeyPatch.context() as often:
+        often.setattr(watcher, "_SOON_S", 0.1)  # between looks while something is awaited
+        async with opened(data) as store:
+            identity = await store.folders.add(root, collection)
+            yield Watched(store, data, root, identity)
