@@ -38,7 +38,7 @@ async def test_a_restored_backup_answers_the_same(tmp_path: Path) -> None:
         gone = await ingest(store, "gone.txt", b"The walnut drawer is locked.")
         await ingest(store, "broken.pdf", b"%PDF-")
         await store.delete(gone.id)
-        underway = await add(store, "stones.txt", prose(100).encode())
+        underway = await add(store, "stones.txt", prose(20).encode())
         contents = backup(tmp_path / "data", archive)
         assert contents.documents == 4
         assert sorted(os.listdir(tmp_path)) == ["backup.zip", "data"]
