@@ -16,7 +16,6 @@ from sqlalchemy import insert, select
 from app.conversations.store import ConversationStore
 from app.documents.redaction import REDACTED, RUN, QuotedIn, Words, broken_off, merged, replaced
 from app.documents.store import DocumentStore
-from app.storage.database import Sessions
 from app.storage.tables import LedgerAnswer, MessageState, StoredMessage
 from tests.app.stores import ingest, traces
 
@@ -80,8 +79,8 @@ def test_what_stays_is_in_no_run_of_the_document() -> None:
 
 
 @pytest.fixture
-def sessions(store: DocumentStore) -> Sessions:
-    return store._sessions
+def conversations(store: DocumentStore) -> ConversationStore:
+    return ConversationStore(store._sessions, store.purge)
 
 
 async def answered(
@@ -94,10 +93,9 @@ async def answered(
 
 
 async def test_nothing_is_left_of_a_redacted_document(
-    store: DocumentStore, sessions: Sessions, tmp_path: Path
+    store: DocumentStore, conversations: ConversationStore, tmp_path: Path
 ) -> None:
     document = await ingest(store, "gems.txt", NOTE.encode())
-    conversations = ConversationStore(sessions, store.purge)
     cites = {"side": "private", "id": document.id, "title": "gems.txt"}
     first, answer = await answered(
         conversations,
@@ -112,7 +110,7 @@ async def test_nothing_is_left_of_a_redacted_document(
     said = ["holds the opal of Aunt Philomena"]
     values = {"id": "a1", "started_at": 1.0, "private": False, "words": said}
     asked = {"kind": "question", "text": "Is it the walnut drawer of the sideboard?"}
-    async with sessions.begin() as session:
+    async with store._sessions.begin() as session:
         await session.execute(insert(LedgerAnswer).values(values))
         also = values | {"id": "a2", "words": ["Blue."], "given": [asked]}
         await session.execute(insert(LedgerAnswer).values(also))
@@ -140,7 +138,7 @@ async def test_nothing_is_left_of_a_redacted_document(
         ] * message.text.count(REDACTED)
     # Of an answer that did not read it only runs of its words are known to be its.
     assert (await conversations.message(unread)).text == "It is blue. 7731-M came after."
-    async with sessions() as session:
+    async with store._sessions() as session:
         rows = await session.execute(select(LedgerAnswer.words, LedgerAnswer.given))
         assert [tuple(row) for row in rows] == [(None, None), (["Blue."], None)]
         assert len((await session.scalars(select(StoredMessage))).all()) == 4
@@ -151,11 +149,10 @@ async def test_nothing_is_left_of_a_redacted_document(
 
 
 async def test_what_stands_for_its_words_is_not_taken_for_them(
-    store: DocumentStore, sessions: Sessions
+    store: DocumentStore, conversations: ConversationStore
 ) -> None:
     note = "It holds the opal. What follows are words of a deleted document."
     document = await ingest(store, "gems.txt", note.encode())
-    conversations = ConversationStore(sessions, store.purge)
     cites = {"side": "private", "id": document.id, "title": "gems.txt", "text": note}
     first, _, answer = await conversations.ask(None, None, f"So, {note[:-1]}?", private=True)
     broken_off = {"sources": [cites]}
@@ -169,11 +166,10 @@ async def test_what_stands_for_its_words_is_not_taken_for_them(
 
 
 async def test_what_is_stored_while_it_is_redacted_is_redacted_too(
-    store: DocumentStore, sessions: Sessions, tmp_path: Path
+    store: DocumentStore, conversations: ConversationStore, tmp_path: Path
 ) -> None:
     """Whoever writes an answer has its text, and stores all of it again and again."""
     document = await ingest(store, "gems.txt", NOTE.encode())
-    conversations = ConversationStore(sessions, store.purge)
     text = "So: the walnut drawer of the sideboard"
     writing = [(await conversations.ask(None, None, "And?", private=True))[2] for _ in range(3)]
     for each in writing:
@@ -204,11 +200,10 @@ async def test_a_file_that_could_not_be_read_was_never_quoted(store: DocumentSto
 
 
 async def test_what_was_sent_before_a_question_is_redacted(
-    store: DocumentStore, sessions: Sessions, tmp_path: Path
+    store: DocumentStore, conversations: ConversationStore, tmp_path: Path
 ) -> None:
     """A response is kept with turns that its client sent, calls of tools and what they returned."""
     document = await ingest(store, "gems.txt", NOTE.encode())
-    conversations = ConversationStore(sessions, store.purge)
     quote = "It holds the opal of Aunt Philomena."
     call = {"id": "1", "function": {"name": "look", "arguments": json.dumps({"for": quote})}}
     turns = [
