@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import copy_context
 from dataclasses import replace
 from pathlib import Path
@@ -193,6 +193,23 @@ def serving(app: FastAPI) -> Iterator[str]:
 
 @pytest.fixture
 def address(app: FastAPI) -> Iterator[str]:
+    with serving(app) as address:
+        yield address
+
+
+@pytest.fixture
+def library(app: FastAPI, state: AppState, tmp_path: Path) -> Iterator[str]:
+    """The address of a device with a store of real documents."""
+    build = app.router.lifespan_context
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with build(app), opened(tmp_path) as store:
+            app.state.dragon = replace(state, documents=store)
+            yield
+
+    app.router.lifespan_context = lifespan
+    embedder()  # loaded before the clock of `serving` runs
     with serving(app) as address:
         yield address
 

@@ -7,59 +7,26 @@ from __future__ import annotations
 
 import json
 import tracemalloc
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import openai
 import pytest
-from fastapi import FastAPI
 
-from app.api import errors
-from app.api.openai import files, search
-from app.documents.store import DocumentStore
-from app.storage import database
-from dragon.inference.kv_store import KVStore
-from dragon.inference.tokenizer import Tokenizer
 from harness.pdf import pdf
-from tests.app.conftest import serving
-from tests.app.stores import migrated
-from tests.samples import embedder, judge, prose
+from tests.app.conftest import KEY
+from tests.app.stores import NOTE, OTHER
+from tests.samples import prose
 
-NOTE = b"The spare key hangs under the third flowerpot on the balcony.\n"
-OTHER = b"The router's passcode is K7-QX41; it sits behind the bookshelf.\n"
-
-
-@pytest.fixture
-def address(tmp_path: Path, tokenizer: Tokenizer) -> Iterator[str]:
-    @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        engine = database.connect(migrated(tmp_path))
-        sessions = database.session_maker(engine)
-        store = DocumentStore(
-            tmp_path, sessions, embedder(), KVStore(tmp_path / "kv", None, 0), judge()
-        )
-        await store.start()
-        app.state.dragon = SimpleNamespace(documents=store)
-        yield
-        await store.close()
-        await engine.dispose()
-
-    app = FastAPI(lifespan=lifespan)
-    app.include_router(files.router)
-    app.include_router(search.router)
-    errors.install(app)
-    embedder()  # loaded before the clock of `serving` runs
-    with serving(app) as address:
-        yield address
+HEADERS = {"Authorization": f"Bearer {KEY}"}
 
 
 @pytest.fixture
-def client(address: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=f"http://{address}/v1", timeout=60) as client:
+def client(library: str) -> Iterator[httpx.Client]:
+    url = f"http://{library}/v1"
+    with httpx.Client(base_url=url, headers=HEADERS, timeout=60) as client:
         yield client
 
 
@@ -87,8 +54,8 @@ def incoming(tmp_path: Path) -> list[Path]:
     return [*(tmp_path / "incoming").iterdir(), *(tmp_path / "files").iterdir()]
 
 
-def test_a_file_that_expires(address: str, client: httpx.Client) -> None:
-    stock = openai.OpenAI(base_url=f"http://{address}/v1", api_key="any", max_retries=0)
+def test_a_file_that_expires(library: str, client: httpx.Client) -> None:
+    stock = openai.OpenAI(base_url=f"http://{library}/v1", api_key=KEY, max_retries=0)
     expiry = {"anchor": "created_at", "seconds": 3600}
     created = stock.files.create(file=("key.txt", NOTE), purpose="assistants", expires_after=expiry)
     assert created.expires_at == pytest.approx(created.created_at + 3600, abs=2)
@@ -159,8 +126,8 @@ def test_from_upload_to_deletion(client: httpx.Client) -> None:
     assert client.post("/search", json={"query": "key"}).json()["data"] == []
 
 
-def test_the_openai_client_works(address: str) -> None:
-    client = openai.OpenAI(base_url=f"http://{address}/v1", api_key="any")
+def test_the_openai_client_works(library: str) -> None:
+    client = openai.OpenAI(base_url=f"http://{library}/v1", api_key=KEY)
     first = client.files.create(file=("key.txt", NOTE), purpose="user_data")
     assert client.files.wait_for_processing(first.id, poll_interval=0.05).status == "processed"
     names = [f"note {number}.md" for number in range(3)]
@@ -406,9 +373,7 @@ def test_60_mb_are_refused_without_holding_them_in_memory(
     assert upload(client, "a.txt", NOTE).status_code == 200
 
 
-def test_a_client_that_hangs_up_leaves_nothing(
-    address: str, client: httpx.Client, tmp_path: Path
-) -> None:
+def test_a_client_that_hangs_up_leaves_nothing(library: str, client: httpx.Client) -> None:
     class HangUpError(Exception):
         pass
 
@@ -417,9 +382,9 @@ def test_a_client_that_hangs_up_leaves_nothing(
         yield b"half of a file"
         raise HangUpError
 
-    headers = {"content-type": "multipart/form-data; boundary=edge"}
-    with pytest.raises(HangUpError), httpx.Client(timeout=60) as other:
-        other.post(f"http://{address}/v1/files", content=body(), headers=headers)
+    headers = HEADERS | {"content-type": "multipart/form-data; boundary=edge"}
+    with pytest.raises(HangUpError):
+        httpx.post(f"http://{library}/v1/files", content=body(), headers=headers)
     assert client.get("/files").json()["data"] == []
     # Uploads are independent, so the next one may overtake the clearing up; the start clears too.
     assert upload(client, "a.txt", NOTE).status_code == 200

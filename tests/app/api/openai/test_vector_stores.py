@@ -6,43 +6,21 @@ Covers `app.api.openai.paging` and `app.api.openai.vector_stores`.
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
-from fastapi import FastAPI
 
-from app.api import errors
-from app.api.openai import files, vector_stores
-from app.api.responses import routes as responses
-from app.container import AppState
-from tests.app.conftest import serving
-from tests.app.stores import NOTE, OTHER, opened
+from tests.app.conftest import KEY
+from tests.app.stores import NOTE, OTHER
 from tests.fakes import FakeGeneration
-from tests.samples import embedder
 
 ASK = "Where is the spare key?"
 
 
 @pytest.fixture
-def client(tmp_path: Path, state: AppState) -> Iterator[openai.OpenAI]:
-    @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with opened(tmp_path) as store:
-            app.state.dragon = replace(state, documents=store)
-            yield
-
-    app = FastAPI(lifespan=lifespan)
-    for module in (files, vector_stores, responses):
-        app.include_router(module.router)
-    errors.install(app)
-    embedder()  # loaded before the clock of `serving` runs
-    with serving(app) as address:
-        yield openai.OpenAI(base_url=f"http://{address}/v1", api_key="-", max_retries=0)
+def client(library: str) -> openai.OpenAI:
+    return openai.OpenAI(base_url=f"http://{library}/v1", api_key=KEY, max_retries=0)
 
 
 def upload(client: openai.OpenAI, name: str, content: bytes, **more: Any) -> str:
