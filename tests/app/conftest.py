@@ -35,8 +35,10 @@ from app.settings import Settings
 from app.storage.database import Sessions, connect, database_url, session_maker
 from app.storage.purge import Purge
 from cli.server import server
+from dragon.inference.choice import ModelChoice
 from dragon.inference.estimates import DecodeDelay, LinkMeter, Pace
 from dragon.inference.tokenizer import Tokenizer
+from harness.faults.openai_server import Served
 from harness.models import SMALL_MODEL
 from tests.app.stores import migrated, opened
 from tests.documents import one_parsing
@@ -80,6 +82,12 @@ def generation(tokenizer: Tokenizer) -> FakeGeneration:
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     return Settings(_env_file=None, data_dir=tmp_path, api_key=KEY, model=str(SMALL_MODEL))
+
+
+@pytest.fixture(scope="session")
+def served() -> Served:
+    """The embedded model behind a server of OpenAI's kind."""
+    return Served(*ModelChoice(model=str(SMALL_MODEL)).load())
 
 
 @pytest.fixture(scope="session")

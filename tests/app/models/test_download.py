@@ -14,7 +14,6 @@ import pytest
 from app.models.catalogue import OFFERS, offer_named
 from app.models.download import DownloadError, Downloads, DownloadState, Standing, fetch
 from app.models.model import in_usual_folders
-from dragon.errors import NotFoundError
 from harness.faults.hub import Hub, serving
 
 OFFER = offer_named("smollm3-3b")
@@ -125,5 +124,3 @@ def test_offers_have_names_of_their_own_and_grow() -> None:
     assert len({offer.name.lower() for offer in OFFERS}) == len(OFFERS)
     assert [offer.size for offer in OFFERS] == sorted(offer.size for offer in OFFERS)
     assert all(offer.size < offer.memory for offer in OFFERS)
-    with pytest.raises(NotFoundError, match="'nothing'"):
-        offer_named("nothing")

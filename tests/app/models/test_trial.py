@@ -15,6 +15,7 @@ from app.api.page.languages import LANGUAGES, texts
 from app.models import trial
 from app.models.model import Model, ModelKind
 from app.models.trial import Task, Trials
+from app.settings import Settings
 from dragon.errors import InvalidRequestError, OverloadedError
 from dragon.inference.tokenizer import Tokenizer
 from dragon.localizable import Localizable
@@ -52,11 +53,9 @@ async def test_it_says_what_the_model_does(embedded_gguf: Path) -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-async def test_a_model_that_quotes_is_given_a_text_to_quote_from(language: str) -> None:
-    demo = Model("dragon-7m", ModelKind.DEMO, "built in", str(SMALL_MODEL))
+def test_a_model_that_quotes_is_given_a_text_to_quote_from(language: str) -> None:
     task = Task.of(texts(language))
-    report = await Trials().run(demo, task, _forever)
-    assert report is not None
+    report = trial._tried(Settings(_env_file=None, model=str(SMALL_MODEL)), task)
     assert (report.question, report.text) == (task.about, task.text)
     assert report.answer == task.answer
     assert report.works

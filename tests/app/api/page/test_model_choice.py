@@ -18,7 +18,6 @@ from app.models.catalogue import OFFERS
 from app.models.model import Model
 from app.models.trial import Report
 from dragon.errors import InvalidRequestError
-from dragon.inference.choice import ModelChoice
 from dragon.localizable import Localizable
 from dragon.models import EMBEDDED_WRITER
 from harness.faults import hub
@@ -138,10 +137,10 @@ async def test_a_server_is_given_the_key_that_it_asks_for(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
+    served: Served,
 ) -> None:
     """A wrong one is refused; the right one is told nobody, and kept with the model chosen."""
     caplog.set_level(logging.DEBUG)
-    served = Served(*ModelChoice(model=str(SMALL_MODEL)).load())
     with serving(served, Behaviour(key="sesame", root=str(SMALL_MODEL))) as url:
         monkeypatch.setattr("app.models.found.PORTS", {int(url.rpartition(":")[2]): "vLLM"})
         told = []
