@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import httpx
+import openai
 import pytest
 import pytest_asyncio
 from fastapi import FastAPI
@@ -203,6 +204,12 @@ def serving(app: FastAPI) -> Iterator[str]:
 def address(app: FastAPI) -> Iterator[str]:
     with serving(app) as address:
         yield address
+
+
+@pytest.fixture
+def stock(address: str) -> openai.OpenAI:
+    """OpenAI's own client."""
+    return openai.OpenAI(base_url=f"http://{address}/v1", api_key=KEY, max_retries=0)
 
 
 @pytest.fixture

@@ -19,7 +19,6 @@ import pytest
 from app.embeddings import EmbeddingService, Vectors
 from app.generation.admission import Threads
 from tests.app.api.test_bad_input import error_of
-from tests.app.conftest import KEY
 from tests.samples import embedder
 
 MODEL = "all-MiniLM-L6-v2"
@@ -138,16 +137,15 @@ async def test_bad_values(
     assert (error["param"], error["code"]) == (param, code)
 
 
-def test_the_stock_client(address: str) -> None:
-    client = openai.OpenAI(base_url=f"http://{address}/v1", api_key=KEY, max_retries=0)
-    reply = client.embeddings.create(model=MODEL, input=TEXTS)  # asks for base64
+def test_the_stock_client(stock: openai.OpenAI) -> None:
+    reply = stock.embeddings.create(model=MODEL, input=TEXTS)  # asks for base64
     np.testing.assert_allclose(
         [each.embedding for each in reply.data], embedder().embed(TEXTS), atol=1e-6
     )
-    plain = client.embeddings.create(model=MODEL, input=TEXTS[0], encoding_format="float")
+    plain = stock.embeddings.create(model=MODEL, input=TEXTS[0], encoding_format="float")
     np.testing.assert_allclose(plain.data[0].embedding, reply.data[0].embedding, atol=1e-6)
     with pytest.raises(openai.BadRequestError, match="split it"):
-        client.embeddings.create(model=MODEL, input="word " * 300)
+        stock.embeddings.create(model=MODEL, input="word " * 300)
 
 
 async def test_a_client_that_left_is_not_worked_for() -> None:

@@ -7,22 +7,17 @@ Covers `app.api.openai.completions`, `app.api.openai.dragon_fields`, `app.api.op
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 import openai
 import pytest
 
 from dragon.inference.tokenizer import Message, Tokenizer
 from tests import templates
-from tests.app.conftest import KEY
 from tests.fakes import FakeGeneration
 
 EMBEDDER = "all-MiniLM-L6-v2"
 ASK = [{"role": "user", "content": "Where is the key?"}]
-
-
-@pytest.fixture
-def stock(address: str) -> openai.OpenAI:
-    return openai.OpenAI(base_url=f"http://{address}/v1", api_key=KEY, max_retries=0)
 
 
 def test_a_base_model_says_that_it_is_one(stock: openai.OpenAI, generation: FakeGeneration) -> None:
@@ -49,15 +44,17 @@ def test_models(stock: openai.OpenAI) -> None:
 
 def test_chat_at_once(stock: openai.OpenAI, generation: FakeGeneration) -> None:
     reply = stock.chat.completions.create(
-        model="dragon-7m", messages=ASK, temperature=0.5, top_p=0.9, seed=-(1 << 63)
+        model="dragon-7m", messages=ASK, temperature=0.5, top_p=0.9
     )
     assert reply.choices[0].message.content == generation.script
     assert reply.choices[0].finish_reason == "stop"
     assert reply.usage.prompt_tokens == len(generation.requests[0].conversation)
     assert reply.usage.total_tokens == reply.usage.prompt_tokens + reply.usage.completion_tokens
     sampling = generation.requests[0].sampling
-    assert (sampling.temperature, sampling.top_p, sampling.seed) == (0.5, 0.9, -(1 << 63))
-    assert "dragon" not in reply.model_dump()
+    assert (sampling.temperature, sampling.top_p) == (0.5, 0.9)
+    whole = reply.model_dump()
+    assert not {"dragon", "prompt_token_ids"} & whole.keys()
+    assert "token_ids" not in whole["choices"][0]
 
 
 def test_one_mode_has_one_fingerprint(stock: openai.OpenAI) -> None:
@@ -93,12 +90,6 @@ def test_token_ids_are_those_of_prompt_and_answer(
     assert first.choices[0].prompt_token_ids == generation.tokenizer.encode("The key")
     streamed = [getattr(chunk.choices[0], "token_ids", None) or [] for chunk in chunks]
     assert [token for tokens in streamed for token in tokens] == script
-
-
-def test_nobody_else_sees_token_ids(stock: openai.OpenAI) -> None:
-    whole = stock.chat.completions.create(model="dragon-7m", messages=ASK).model_dump()
-    assert "prompt_token_ids" not in whole
-    assert "token_ids" not in whole["choices"][0]
 
 
 def test_several_choices_share_the_seed_and_count_the_prompt_once(
@@ -196,21 +187,15 @@ def test_our_own_object_only_when_asked_for(
     assert "dragon" in chunks[-1].model_dump()
 
 
-def test_a_seed_is_chosen_when_none_is_given(
-    stock: openai.OpenAI, generation: FakeGeneration
-) -> None:
-    for _ in range(2):
-        stock.chat.completions.create(model="dragon-7m", messages=ASK)
-    assert generation.requests[0].sampling.seed != generation.requests[1].sampling.seed
-
-
-@pytest.mark.parametrize("seed", [-(1 << 63), 0, (1 << 64) - 1])
-def test_seeds_have_64_bits(stock: openai.OpenAI, generation: FakeGeneration, seed: int) -> None:
-    own = {"dragon": {}}
-    chat = stock.chat.completions.create(model="dragon-7m", messages=ASK, seed=seed, extra_body=own)
-    text = stock.completions.create(model="dragon-7m", prompt="a", seed=seed, extra_body=own)
-    assert [reply.model_dump()["dragon"]["seed"] for reply in (chat, text)] == [seed, seed]
-    assert [request.sampling.seed for request in generation.requests] == [seed, seed]
+def test_seeds_have_64_bits(stock: openai.OpenAI, generation: FakeGeneration) -> None:
+    seeds = [-(1 << 63), 0, (1 << 64) - 1]
+    for seed in seeds:
+        own: dict[str, Any] = {"model": "dragon-7m", "seed": seed, "extra_body": {"dragon": {}}}
+        chat = stock.chat.completions.create(messages=ASK, **own)
+        text = stock.completions.create(prompt="a", **own)
+        assert [reply.model_dump()["dragon"]["seed"] for reply in (chat, text)] == [seed, seed]
+    assert [request.sampling.seed for request in generation.requests[::2]] == seeds
+    assert [request.sampling.seed for request in generation.requests[1::2]] == seeds
 
 
 def test_every_parameter_of_the_client_is_known(
@@ -234,23 +219,6 @@ def test_every_parameter_of_the_client_is_known(
     assert unknown == set()
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("functions", [{"name": "f"}]),
-        ("function_call", "auto"),
-        ("modalities", ["text", "audio"]),
-        ("web_search_options", {}),
-    ],
-)
-def test_what_is_not_supported_is_refused_by_name(
-    stock: openai.OpenAI, name: str, value: object
-) -> None:
-    with pytest.raises(openai.BadRequestError, match="not supported") as caught:
-        stock.chat.completions.create(model="dragon-7m", messages=ASK, **{name: value})
-    assert (caught.value.param, caught.value.code) == (name, "unsupported_parameter")
-
-
 def test_content_parts_and_roles(stock: openai.OpenAI, generation: FakeGeneration) -> None:
     parts = [{"type": "text", "text": "Now"}, {"type": "text", "text": "where is the key?"}]
     stock.chat.completions.create(
@@ -268,16 +236,6 @@ def test_content_parts_and_roles(stock: openai.OpenAI, generation: FakeGeneratio
         "<|doc|>Be brief.<|user|>Hello<|assistant|>Good day.<|end|>"
         "<|user|>Now\nwhere is the key?<|assistant|>"
     )
-
-
-async def test_the_asynchronous_client(address: str, generation: FakeGeneration) -> None:
-    async with openai.AsyncOpenAI(base_url=f"http://{address}/v1", api_key=KEY) as client:
-        text = ""
-        async for chunk in await client.chat.completions.create(
-            model="dragon-7m", messages=ASK, stream=True
-        ):
-            text += chunk.choices[0].delta.content or ""
-        assert text == generation.script
 
 
 def test_log_probabilities_of_chat(stock: openai.OpenAI, generation: FakeGeneration) -> None:
@@ -342,18 +300,6 @@ def test_where_tokens_come_from(stock: openai.OpenAI, generation: FakeGeneration
         model="dragon-7m", messages=ASK, extra_body={"dragon": {}}
     ).model_dump()
     assert "provenance" not in plain["dragon"]["choices"][0]
-
-
-def test_bias_and_penalties_reach_the_sampler(
-    stock: openai.OpenAI, generation: FakeGeneration
-) -> None:
-    stock.chat.completions.create(
-        model="dragon-7m", messages=ASK, presence_penalty=0.5, frequency_penalty=-1,
-        logit_bias={"17": -100, "4": 5},
-    )  # fmt: skip
-    sampling = generation.requests[0].sampling
-    assert (sampling.presence_penalty, sampling.frequency_penalty) == (0.5, -1.0)
-    assert sampling.logit_bias == ((17, -100.0), (4, 5.0))
 
 
 def test_the_best_of_several_are_answered_with(

@@ -44,9 +44,14 @@ def test_the_same_parameters_make_the_same_request(state: AppState) -> None:
 def test_what_a_request_gives_goes_before_what_is_usual(
     state: AppState, generation: FakeGeneration
 ) -> None:
-    given = {"temperature": 0.5, "top_p": 0.9, "top_k": 7, "min_p": 0.1, "repetition_penalty": 1.2}
+    given = {
+        "temperature": 0.5, "top_p": 0.9, "top_k": 7, "min_p": 0.1, "repetition_penalty": 1.2,
+        "presence_penalty": 0.5, "frequency_penalty": -1,
+    }  # fmt: skip
     asked = rest(state, **given).sampling
     assert {name: getattr(asked, name) for name in given} == given
+    biased = rest(state, logit_bias={"17": -100, "4": 5}).sampling
+    assert biased.logit_bias == ((17, -100.0), (4, 5.0))
     generation.default_sampling = DefaultSampling(0.7, top_p=0.8, top_k=20, repetition_penalty=1.1)
     asked = rest(state, temperature=0.5, top_k=-1).sampling
     assert (asked.temperature, asked.top_p, asked.top_k) == (0.5, 0.8, 0)
@@ -118,7 +123,8 @@ def test_a_prompt_is_cut_to_its_last_tokens(state: AppState, tokenizer: Tokenize
 def test_defaults(state: AppState, mode: str, usual: float) -> None:
     assert request_of(state, PROMPT, Params(mode=Mode(mode))).sampling.temperature == usual
     assert rest(state).mode is state.settings.aggregation
-    seeds = {request_of(state, PROMPT, Params()).sampling.seed for _ in range(3)}
+    drawn = [request_of(state, PROMPT, Params()), rest(state, seed=None), rest(state, seed=None)]
+    seeds = {each.sampling.seed for each in drawn}
     assert len(seeds) == 3
     assert max(seeds) < 1 << 53
 

@@ -6,7 +6,6 @@ Covers `app.api.responses.bodies`, `app.api.responses.render` and `app.api.respo
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
@@ -29,11 +28,9 @@ SEARCH: list[Any] = [{"type": "file_search", "vector_store_ids": []}]
 
 
 @pytest.fixture
-def client(settings: Settings, address: str) -> Iterator[openai.OpenAI]:
+def client(settings: Settings, stock: openai.OpenAI) -> openai.OpenAI:
     migrated(settings.data_dir)
-    url = f"http://{address}/v1"
-    with openai.OpenAI(base_url=url, api_key=KEY, max_retries=0) as client:
-        yield client
+    return stock
 
 
 @pytest.fixture
@@ -102,13 +99,6 @@ def test_the_events_of_a_stream_are_in_openais_order(client: openai.OpenAI) -> N
     assert [result.text for result in call.results] == [SOURCE.text]
     assert message.content[0].text == TEXT
     assert client.responses.retrieve(events[0].response.id) == events[-1].response
-
-
-def test_the_streaming_helper(client: openai.OpenAI) -> None:
-    with client.responses.stream(model=MODEL, input=ASK) as stream:
-        for _ in stream:
-            pass
-        assert stream.get_final_response().output_text == TEXT
 
 
 def test_a_response_follows_another(client: openai.OpenAI, generation: FakeGeneration) -> None:
@@ -234,40 +224,32 @@ def test_nothing_is_kept_of_what_is_refused(
     assert listed(client) == []
 
 
-@pytest.mark.parametrize(
-    ("more", "param"),
-    [
-        ({"tools": [{"type": "web_search"}]}, "tools[0]"),
-        ({"tools": [*SEARCH, *SEARCH]}, "tools"),
-        ({"tools": [{"type": "function", "name": "now"}]}, "tools"),
-        ({"tools": [{**SEARCH[0], "vector_store_ids": ["vs_nothing"]}]}, "tools"),
-        ({"tool_choice": "required"}, "tool_choice"),
-        ({"input": [{"type": "function_call_output", "call_id": "x", "output": "y"}]}, "messages"),
-        (
-            {"input": [{"role": "user", "content": [{"type": "input_image"}]}]},
-            "input[0].content",
-        ),
-        (
-            {"input": [{"role": "user", "content": [{"type": {}, "text": "x"}]}]},
-            "input[0].content",
-        ),
-        ({"input": []}, "input"),
-        ({"input": [{"type": "file_search_call", "id": "fs_1"}]}, "input"),
-        ({"text": {"format": {"type": "xml"}}}, "text.format.type"),
-        ({"text": {"format": {"type": "json_object"}}}, "text.format"),
-        ({"background": True}, "background"),
-        ({"top_logprobs": 1}, "top_logprobs"),
-        ({"previous_response_id": "resp_nothing"}, None),
-    ],
-)
-def test_what_is_not_honoured_is_refused(
-    client: openai.OpenAI, more: dict[str, Any], param: str | None
-) -> None:
-    body = {"model": MODEL, "input": ASK, **more}
-    with pytest.raises(openai.APIStatusError) as caught:
-        client.post("/responses", body=body, cast_to=object)
-    assert caught.value.status_code == (404 if param is None else 400)
-    assert caught.value.param == param
+REFUSED: list[tuple[dict[str, Any], str | None]] = [
+    ({"tools": [{"type": "web_search"}]}, "tools[0]"),
+    ({"tools": [*SEARCH, *SEARCH]}, "tools"),
+    ({"tools": [{"type": "function", "name": "now"}]}, "tools"),
+    ({"tools": [{**SEARCH[0], "vector_store_ids": ["vs_nothing"]}]}, "tools"),
+    ({"tool_choice": "required"}, "tool_choice"),
+    ({"input": [{"type": "function_call_output", "call_id": "x", "output": "y"}]}, "messages"),
+    ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, "input[0].content"),
+    ({"input": [{"role": "user", "content": [{"type": {}, "text": "x"}]}]}, "input[0].content"),
+    ({"input": []}, "input"),
+    ({"input": [{"type": "file_search_call", "id": "fs_1"}]}, "input"),
+    ({"text": {"format": {"type": "xml"}}}, "text.format.type"),
+    ({"text": {"format": {"type": "json_object"}}}, "text.format"),
+    ({"background": True}, "background"),
+    ({"top_logprobs": 1}, "top_logprobs"),
+    ({"previous_response_id": "resp_nothing"}, None),
+]
+
+
+def test_what_is_not_honoured_is_refused(client: openai.OpenAI) -> None:
+    for more, param in REFUSED:
+        body = {"model": MODEL, "input": ASK, **more}
+        with pytest.raises(openai.APIStatusError) as caught:
+            client.post("/responses", body=body, cast_to=object)
+        assert caught.value.status_code == (404 if param is None else 400)
+        assert caught.value.param == param, more
 
 
 def test_what_was_found_in_a_deleted_document_is_shown_no_more(client: openai.OpenAI) -> None:

@@ -10,11 +10,11 @@ import pytest
 from pydantic import BaseModel
 
 from app.settings import Settings
-from tests.app.api.openai.test_tools import ARGUMENTS, MODEL, PARAMETERS, calls, stock
+from tests.app.api.openai.test_tools import ARGUMENTS, MODEL, PARAMETERS, calls
 from tests.app.stores import known
 from tests.fakes import SOURCE, FakeGeneration
 
-__all__ = ["calls", "stock"]  # fixtures
+__all__ = ["calls"]  # a fixture
 
 ASK = "Where is the key?"
 TOOLS: list[Any] = [
