@@ -90,12 +90,7 @@ def test_a_question_begins_a_conversation(page: Page, generation: FakeGeneration
     page.send("say", text="Where is the key?\nI lost it.")
     began = page.until("began")[-1]
     frames = page.until("done")
-    assert html(frames) == (
-        "<p>The <strong>key</strong><span"
-        ' class="seam" role="note" data-testid="seam" data-joint="false">'
-        "From here on the device writes alone.</span> is here.</p>\n"
-        "<ul>\n<li>under</li>\n<li>the mat</li>\n</ul>\n"
-    ) or "<strong>key</strong>" in html(frames)
+    assert "<strong>key</strong>" in html(frames)
     assert frames[-1]["finish_reason"] == "stop"
     (listed,) = page.get()["data"]
     assert listed["title"] == "Where is the key?"
@@ -181,55 +176,30 @@ def test_an_answer_goes_on_without_its_page(
         assert again.until("message")[-1]["message"]["text"] == generation.script
 
 
-def test_stop_then_continue(page: Page, generation: FakeGeneration) -> None:
-    generation.script, generation.delay = "one two three four five six. " * 20, 0.02
-    page.send("say", text="Count.")
-    answer = page.until("began")[-1]["answer"]["id"]
-    page.until("block")
-    page.send("stop", id=answer)
-    assert page.until("done")[-1]["finish_reason"] == "cancelled"
-    assert generation.cancelled == 1
-    page.send("watch", id=answer)
-    stopped = page.until("message", "done")[-1].get("message")
-    while stopped is None:
-        page.send("watch", id=answer)
-        stopped = page.until("message", "done")[-1].get("message")
-    assert stopped["state"] == MessageState.STOPPED
-    assert stopped["text"].startswith("one")
-    generation.script, generation.delay = "The end.", 0.0
-    page.send("continue", message=answer)
-    frames = page.until("done")
-    assert "The end." in html(frames)
-    assert generation.requests[1].conversation[: len(generation.requests[0].conversation)] == (
-        generation.requests[0].conversation
-    )
-    wait_until(
-        lambda: (
-            page.messages(page.get()["data"][0]["id"])[answer]["text"]
-            == stopped["text"] + "The end."
-        )
-    )
-
-
-def test_an_answer_begun_openly_and_ended_privately_says_so(
-    page: Page, generation: FakeGeneration
-) -> None:
+def test_stop_then_continue_openly_and_privately(page: Page, generation: FakeGeneration) -> None:
     generation.script, generation.delay = "one two three four five six. " * 20, 0.02
     page.send("say", text="Count.")
     began = page.until("began")[-1]
     conversation, answer = began["conversation"]["id"], began["answer"]["id"]
     page.until("block")
     page.send("stop", id=answer)
-    page.until("done")
-    open_part = page.messages(conversation)[answer]["text"]
+    assert page.until("done")[-1]["finish_reason"] == "cancelled"
+    assert generation.cancelled == 1
+    wait_until(lambda: page.messages(conversation)[answer]["state"] == MessageState.STOPPED)
+    stopped = page.messages(conversation)[answer]["text"]
+    assert stopped.startswith("one")
     generation.script, generation.delay = "The end.", 0.0
-    for _ in range(2):
-        page.send("continue", message=answer, params={"private": True})
-        page.until("done")
-    assert [request.private for request in generation.requests] == [False, True, True]
+    for private in (False, True, True):
+        page.send("continue", message=answer, params={"private": private})
+        assert "The end." in html(page.until("done"))
+    asked, continued = generation.requests[:2]
+    assert continued.conversation[: len(asked.conversation)] == asked.conversation
+    assert [request.private for request in generation.requests] == [False, False, True, True]
+    whole = stopped + 3 * "The end."
+    wait_until(lambda: page.messages(conversation)[answer]["text"] == whole)
     message = page.messages(conversation)[answer]
-    assert (message["private"], message["private_from"]) == (True, len(open_part))
-    assert len(message["ledgers"]) == 3
+    assert (message["private"], message["private_from"]) == (True, len(stopped + "The end."))
+    assert len(message["ledgers"]) == 4
     exported = page.call("GET", f"{conversation}/export", params={"as": "markdown"}).text
     assert "## Answer (begun openly, then kept on this device)" in exported
     kept = page.say("And now?", params={"private": True})["conversation"]["id"]

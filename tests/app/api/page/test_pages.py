@@ -96,7 +96,6 @@ async def test_a_wrong_link(browser: httpx.AsyncClient, query: str) -> None:
 
 async def test_the_sign_in_page_is_whole_without_a_key(browser: httpx.AsyncClient) -> None:
     page = (await browser.get("/")).text
-    assert "{" not in page, "nothing is left to be filled in"
     linked = re.findall(r'(?:href|src)="(/[^"]*)"', page)
     assert len(linked) > 2
     for path in linked:
@@ -105,14 +104,6 @@ async def test_the_sign_in_page_is_whole_without_a_key(browser: httpx.AsyncClien
 
 async def test_the_page_is_not_for_bearers_of_the_key_alone(client: httpx.AsyncClient) -> None:
     assert (await client.get("/")).status_code == 401
-
-
-async def test_a_new_key_ends_the_session(browser: httpx.AsyncClient, state: AppState) -> None:
-    other = type(state.auth)("another key")
-    reply = await browser.get(
-        "/v1/models", headers={"Cookie": f"{COOKIE}={other.sessions.begin()}"}
-    )
-    assert reply.status_code == 401
 
 
 async def test_static_files(browser: httpx.AsyncClient) -> None:
