@@ -157,30 +157,26 @@ def test_the_order_and_pages_of_the_list(client: httpx.Client) -> None:
         error(client.get("/files", params=wrong), 400)
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "words"),
-    [
+def test_files_that_cannot_be_read_say_why(client: httpx.Client) -> None:
+    for name, content, words in (
         ("binary.txt", bytes(range(256)) * 20, "not text"),
         ("secret.pdf", pdf("Hidden.", encrypted=True), "encrypted"),
         ("blank.pdf", pdf(""), "no text"),
         ("photo.gif", b"GIF89a" + bytes(100), "GIF image"),
-    ],
-)
-def test_files_that_cannot_be_read_say_why(
-    client: httpx.Client, name: str, content: bytes, words: str
-) -> None:
-    created = upload(client, name, content).json()
-    assert created["status"] == "uploaded"
-    last = events(client, created["id"])[-1]
-    assert (last["stage"], last["status"]) == ("stored", "error")
-    assert words in last["message"]
-    file = client.get(f"/files/{created['id']}").json()
-    assert (file["status"], file["status_details"]) == ("error", last["message"])
-    assert client.get(f"/files/{created['id']}/content").content == content
-    assert words in error(client.get(f"/files/{created['id']}/text"), 400)["message"]
-    again = client.post(f"/files/{created['id']}/retry").json()
-    assert (again["status"], again["status_details"]) == ("uploaded", None)
-    assert events(client, created["id"])[-1]["message"] == last["message"]
+    ):
+        created = upload(client, name, content).json()
+        assert created["status"] == "uploaded"
+        path = f"/files/{created['id']}"
+        last = events(client, created["id"])[-1]
+        assert (last["stage"], last["status"]) == ("stored", "error")
+        assert words in last["message"]
+        file = client.get(path).json()
+        assert (file["status"], file["status_details"]) == ("error", last["message"])
+        assert client.get(f"{path}/content").content == content
+        assert words in error(client.get(f"{path}/text"), 400)["message"]
+        again = client.post(f"{path}/retry").json()
+        assert (again["status"], again["status_details"]) == ("uploaded", None)
+        assert events(client, created["id"])[-1]["message"] == last["message"]
 
 
 def test_there_is_no_text_before_a_file_is_read(client: httpx.Client, tmp_path: Path) -> None:
@@ -193,19 +189,11 @@ def test_there_is_no_text_before_a_file_is_read(client: httpx.Client, tmp_path: 
     assert "cancelled" in error(client.get(f"{path}/text"), 400)["message"]
 
 
-def test_an_empty_file_is_refused(client: httpx.Client, tmp_path: Path) -> None:
-    problem = error(upload(client, "empty.txt", b""), 400)
-    assert (problem["param"], problem["code"]) == ("file", "invalid_document")
-    assert client.get("/files").json()["data"] == []
-    assert incoming(tmp_path) == []
-
-
-def test_a_field_that_would_not_be_honoured_is_refused(
-    client: httpx.Client, tmp_path: Path
-) -> None:
-    problem = error(upload(client, "key.txt", NOTE, encoding="latin-1"), 400)
-    assert problem["param"] == "encoding"
-    assert problem["code"] == "unknown_parameter"
+def test_what_is_refused_leaves_nothing(client: httpx.Client, tmp_path: Path) -> None:
+    empty = error(upload(client, "empty.txt", b""), 400)
+    assert (empty["param"], empty["code"]) == ("file", "invalid_document")
+    unknown = error(upload(client, "key.txt", NOTE, encoding="latin-1"), 400)
+    assert (unknown["param"], unknown["code"]) == ("encoding", "unknown_parameter")
     assert client.get("/files").json()["data"] == []
     assert incoming(tmp_path) == []
 
@@ -416,18 +404,13 @@ def test_what_does_not_exist(client: httpx.Client) -> None:
         assert "There is no file" in error(client.request(method, path), 404)["message"]
 
 
-@pytest.mark.parametrize(
-    ("body", "param"),
-    [
+def test_searches_that_make_no_sense(client: httpx.Client) -> None:
+    for body, param in (
         ({}, "query"),
         ({"query": ""}, "query"),
         ({"query": 5}, "query"),
         ({"query": "x" * 9000}, "query"),
         ({"query": "key", "top_k": 0}, "top_k"),
         ({"query": "key", "top_k": "many"}, "top_k"),
-    ],
-)
-def test_searches_that_make_no_sense(
-    client: httpx.Client, body: dict[str, Any], param: str
-) -> None:
-    assert error(client.post("/search", json=body), 400)["param"] == param
+    ):
+        assert error(client.post("/search", json=body), 400)["param"] == param
