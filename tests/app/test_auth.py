@@ -79,10 +79,6 @@ def test_a_wrong_key_beside_a_good_cookie_is_wrong() -> None:
         auth.check(Headers({"cookie": cookie, "x-api-key": "wrong"}))
 
 
-def test_the_key_may_come_as_anthropics_clients_send_it() -> None:
-    assert Authenticator(KEY).check(Headers({"x-api-key": KEY})).key is None
-
-
 def test_browsers_stay_signed_in_over_a_restart_until_they_expire(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

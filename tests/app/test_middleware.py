@@ -29,11 +29,10 @@ ASK = {"model": "dragon-7m", "messages": [{"role": "user", "content": "?"}]}
 BODY = json.dumps(ASK).encode()
 
 
-@pytest.mark.parametrize(
-    "host", ["127.0.0.1:8000", "localhost", "LOCALHOST:9", "[::1]:8000", "127.0.0.1"]
-)
-async def test_our_own_names(client: httpx.AsyncClient, host: str) -> None:
-    assert (await client.get("/health", headers={"Host": host})).status_code == 200
+async def test_our_own_names(client: httpx.AsyncClient) -> None:
+    for host in ("127.0.0.1:8000", "localhost", "LOCALHOST:9", "[::1]:8000", "127.0.0.1"):
+        reply = await client.get("/health", headers={"Host": host})
+        assert reply.status_code == 200, host
 
 
 @pytest.mark.parametrize(
@@ -43,11 +42,11 @@ async def test_our_own_names(client: httpx.AsyncClient, host: str) -> None:
         "[::1", "evil.example:8000", "localhost.", "0.0.0.0",
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("path", ["/", "/health", "/v1/models", "/static/index.html"])
-async def test_other_names_are_refused(client: httpx.AsyncClient, host: str, path: str) -> None:
-    reply = await client.get(path, headers={"Host": host})
-    assert reply.status_code == 400
-    assert reply.json()["error"]["code"] == "invalid_host"
+async def test_other_names_are_refused(client: httpx.AsyncClient, host: str) -> None:
+    for path in ("/", "/health", "/v1/models", "/static/index.html"):
+        reply = await client.get(path, headers={"Host": host})
+        assert reply.status_code == 400, path
+        assert reply.json()["error"]["code"] == "invalid_host"
 
 
 async def test_a_configured_host_and_a_wildcard(settings: Settings, state: AppState) -> None:

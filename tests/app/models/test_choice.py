@@ -96,11 +96,6 @@ def test_all_else_in_the_file_stays(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {".env", "data"}, "no half-written file"
 
 
-def test_the_demo_model_needs_no_file(tmp_path: Path) -> None:
-    choose(DEMO, settings())
-    assert Settings.read().model == str(EMBEDDED_WRITER)
-
-
 def test_what_is_left_to_do_depends_on_where_the_peer_is() -> None:
     here = choose(model("/a.gguf"), settings())
     assert "Restart" in here

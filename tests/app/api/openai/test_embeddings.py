@@ -6,7 +6,6 @@ Covers `app.embeddings`.
 from __future__ import annotations
 
 import asyncio
-import base64
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
@@ -66,16 +65,6 @@ async def test_token_ids_have_the_vectors_of_their_texts(
     texts = await vectors(client, TEXTS)
     np.testing.assert_allclose(await vectors(client, ids), texts, atol=1e-6)
     np.testing.assert_allclose(await vectors(client, ids[0]), texts[:1], atol=1e-6)
-
-
-async def test_base64_is_little_endian_float32(client: httpx.AsyncClient) -> None:
-    reply = await client.post(URL, json=ask(TEXTS, encoding_format="base64"))
-    decoded = [
-        np.frombuffer(base64.b64decode(each["embedding"]), "<f4") for each in reply.json()["data"]
-    ]
-    np.testing.assert_array_equal(
-        np.array(decoded), (await vectors(client, TEXTS)).astype(np.float32)
-    )
 
 
 async def test_usage_counts_the_tokens(client: httpx.AsyncClient) -> None:
