@@ -47,6 +47,7 @@ from tests.fakes import FakeDocuments, FakeGeneration
 from tests.samples import embedder, judge
 
 KEY = "test-key"
+HEADERS = {"Authorization": f"Bearer {KEY}"}
 
 
 @pytest.fixture(scope="session")
@@ -167,15 +168,16 @@ async def real(app: FastAPI, state: AppState, store: DocumentStore) -> AsyncIter
     await whole.background_runs.close()
 
 
+def in_process(app: FastAPI, headers: dict[str, str] = HEADERS) -> httpx.AsyncClient:
+    """A client of the app that needs no port, with the key unless it sends other headers."""
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000", headers=headers)
+
+
 @pytest.fixture
 async def client(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
     """Signed in with the key, in process."""
-    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-    async with httpx.AsyncClient(
-        transport=transport,
-        base_url="http://127.0.0.1:8000",
-        headers={"Authorization": f"Bearer {KEY}"},
-    ) as client:
+    async with in_process(app) as client:
         yield client
 
 

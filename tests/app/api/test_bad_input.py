@@ -13,7 +13,7 @@ import pytest
 
 from app.main import MAX_BODY_BYTES
 from dragon.errors import LinkError, OverloadedError
-from tests.app.conftest import KEY
+from tests.app.conftest import HEADERS
 from tests.fakes import FakeGeneration
 
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
@@ -310,7 +310,7 @@ def test_a_body_over_the_limit_on_a_socket(address: str) -> None:
         reply = httpx.post(
             f"http://{address}{CHAT}",
             content=b" " * (MAX_BODY_BYTES * 4),
-            headers={"Authorization": f"Bearer {KEY}"},
+            headers=HEADERS,
             timeout=60,
         )
         assert reply.status_code == 413

@@ -18,7 +18,7 @@ from app.api.openai import sse
 from dragon.errors import OverloadedError
 from tests.app.api.openai.test_reasoning import SAID, THOUGHT, thinking
 from tests.app.api.openai.test_tools import ARGUMENTS, PARAMETERS, calls
-from tests.app.conftest import KEY
+from tests.app.conftest import KEY, in_process
 from tests.fakes import FakeGeneration
 
 __all__ = ["calls", "thinking"]  # fixtures
@@ -36,10 +36,7 @@ TOOLS = [
 @pytest.fixture
 async def client(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
     """With the headers of Anthropic's clients."""
-    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-    headers = {"x-api-key": KEY, "anthropic-version": "2023-06-01"}
-    url = "http://127.0.0.1:8000"
-    async with httpx.AsyncClient(transport=transport, base_url=url, headers=headers) as client:
+    async with in_process(app, {"x-api-key": KEY, "anthropic-version": "2023-06-01"}) as client:
         yield client
 
 

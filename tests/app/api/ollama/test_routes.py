@@ -17,7 +17,7 @@ import pytest
 from app.generation.events import Details
 from dragon.errors import OverloadedError
 from tests.app.api.openai.test_tools import ARGUMENTS, calls
-from tests.app.conftest import KEY
+from tests.app.conftest import HEADERS, KEY
 from tests.fakes import FakeGeneration
 from tests.samples import embedder
 
@@ -30,14 +30,13 @@ TEXT = "The key is under the mat."
 
 @pytest.fixture
 def client(address: str) -> Iterator[ollama.Client]:
-    with ollama.Client(f"http://{address}", headers={"Authorization": f"Bearer {KEY}"}) as client:
+    with ollama.Client(f"http://{address}", headers=HEADERS) as client:
         yield client
 
 
 @pytest.fixture
 def http(address: str) -> Iterator[httpx.Client]:
-    headers = {"Authorization": f"Bearer {KEY}"}
-    with httpx.Client(base_url=f"http://{address}", headers=headers, timeout=60) as client:
+    with httpx.Client(base_url=f"http://{address}", headers=HEADERS, timeout=60) as client:
         yield client
 
 

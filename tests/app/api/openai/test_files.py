@@ -16,11 +16,9 @@ import openai
 import pytest
 
 from harness.pdf import pdf
-from tests.app.conftest import KEY
+from tests.app.conftest import HEADERS, KEY
 from tests.app.stores import NOTE, OTHER
 from tests.samples import prose
-
-HEADERS = {"Authorization": f"Bearer {KEY}"}
 
 
 @pytest.fixture

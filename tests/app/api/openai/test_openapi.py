@@ -14,11 +14,10 @@ from app.api.errors import MESSAGES, OLLAMA
 from app.main import create_app
 from app.settings import Settings
 from tests import schema
-from tests.app.conftest import KEY, serving
+from tests.app.conftest import HEADERS, KEY, serving
 
 pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module")
 EXAMPLES = 200
-HEADERS = {"Authorization": f"Bearer {KEY}"}
 API = schema.described(create_app(Settings(_env_file=None)).openapi(), examples=10, coverage=False)
 
 

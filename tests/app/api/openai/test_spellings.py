@@ -12,7 +12,7 @@ from app.container import AppState
 from app.main import create_app
 from app.settings import Settings
 from tests.app.api.test_bad_input import ASK, CHAT, CONTINUE, TEXT, error_of
-from tests.app.conftest import KEY
+from tests.app.conftest import in_process
 from tests.fakes import FakeGeneration
 
 IGNORED = "x-dragon-ignored"
@@ -169,11 +169,7 @@ async def test_with_strict_settings_what_is_unknown_is_refused(
     settings: Settings, state: AppState
 ) -> None:
     app = create_app(settings.model_copy(update={"strict": True}), state)
-    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-    headers = {"Authorization": f"Bearer {KEY}"}
-    async with httpx.AsyncClient(
-        transport=transport, base_url="http://127.0.0.1:8000", headers=headers
-    ) as client:
+    async with in_process(app) as client:
         for path, body in ((CHAT, ASK), (TEXT, CONTINUE)):
             error = error_of(await client.post(path, json=body | {"best": 5}))
             assert (error["param"], error["code"]) == ("best", "unknown_parameter")

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.app.conftest import KEY, wait_until
+from tests.app.conftest import HEADERS, KEY, wait_until
 from tests.fakes import FakeGeneration
 
 ASK = {"model": "dragon-7m", "messages": [{"role": "user", "content": "?"}], "stream": True}
@@ -117,7 +117,7 @@ def test_comments_keep_a_stream_alive_during_the_prefill(
         "POST",
         f"http://{address}/v1/chat/completions",
         json=ASK,
-        headers={"Authorization": f"Bearer {KEY}"},
+        headers=HEADERS,
         timeout=60,
     ) as reply:
         assert reply.status_code == 200
@@ -156,7 +156,7 @@ def test_fifty_clients_hang_up_in_mid_stream(address: str, generation: FakeGener
     generation.script = "word " * 2000
     with httpx.Client(
         timeout=60,
-        headers={"Authorization": f"Bearer {KEY}"},
+        headers=HEADERS,
         limits=httpx.Limits(max_connections=None),
     ) as client:
         streams = [

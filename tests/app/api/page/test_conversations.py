@@ -25,11 +25,9 @@ from app.generation.events import GenerationRequest
 from app.storage.database import DATABASE
 from app.storage.tables import MessageState
 from dragon.errors import OverloadedError
-from tests.app.conftest import KEY, wait_until
+from tests.app.conftest import HEADERS, wait_until
 from tests.app.stores import known, migrated, traces
 from tests.fakes import SOURCE, FakeGeneration
-
-HEADERS = {"Authorization": f"Bearer {KEY}"}
 
 
 class Page:

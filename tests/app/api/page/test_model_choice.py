@@ -23,6 +23,7 @@ from dragon.models import EMBEDDED_WRITER
 from harness.faults import hub
 from harness.faults.openai_server import Behaviour, Served, serving
 from harness.models import SMALL_MODEL
+from tests.app.conftest import in_process
 
 REPORT = Report(
     model="a",
@@ -89,9 +90,7 @@ async def test_where_something_can_load_it_beside_a_chosen_model_is_loaded_at_on
 
     assert (await client.get("/api/models")).json()["loading"] is False
     app = create_app(state.settings, replace(state, succession=Started()))
-    async with httpx.AsyncClient(
-        transport=httpx.ASGITransport(app), base_url=client.base_url, headers=client.headers
-    ) as started_by_up:
+    async with in_process(app) as started_by_up:
         chosen = await started_by_up.post("/api/models/use", json={"name": "real"})
         assert chosen.json() == {"next": "real", "says": ""}
         assert (await started_by_up.get("/api/models")).json()["loading"] is True

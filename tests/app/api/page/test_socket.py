@@ -19,7 +19,7 @@ from websockets.sync.client import ClientConnection, connect
 from app.auth import COOKIE
 from app.container import AppState
 from app.peer_link.status import PeerStatus
-from tests.app.conftest import KEY
+from tests.app.conftest import HEADERS
 from tests.app.stores import known
 from tests.fakes import SOURCE, FakeGeneration
 
@@ -186,9 +186,7 @@ def test_a_frame_over_the_limit_ends_the_socket_only(page: Page, address: str) -
         page.until("done", None)
     assert caught.value.rcvd is not None
     assert caught.value.rcvd.code == 1009
-    with connect(
-        f"ws://{address}/ws/chat", additional_headers={"Authorization": f"Bearer {KEY}"}
-    ) as other:
+    with connect(f"ws://{address}/ws/chat", additional_headers=HEADERS) as other:
         assert json.loads(other.recv(timeout=60))["type"] == "status"
 
 

@@ -17,7 +17,7 @@ from app.generation.events import Details
 from app.settings import Settings
 from app.storage.database import DATABASE
 from dragon.errors import OverloadedError
-from tests.app.conftest import KEY, wait_until
+from tests.app.conftest import HEADERS, wait_until
 from tests.app.stores import known, migrated
 from tests.fakes import SOURCE, FakeGeneration
 
@@ -42,7 +42,7 @@ def document(client: openai.OpenAI, settings: Settings) -> None:
 def listed(client: openai.OpenAI) -> list[dict[str, Any]]:
     """The page's conversations."""
     url = str(client.base_url).replace("/v1/", "/api/conversations")
-    reply = httpx.get(url, headers={"Authorization": f"Bearer {KEY}"}, timeout=60)
+    reply = httpx.get(url, headers=HEADERS, timeout=60)
     found: list[dict[str, Any]] = reply.json()["data"]
     return found
 
