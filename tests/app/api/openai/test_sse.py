@@ -114,11 +114,7 @@ def test_comments_keep_a_stream_alive_during_the_prefill(
     generation.prefilling.set()
     lines: list[str] = []
     with httpx.stream(
-        "POST",
-        f"http://{address}/v1/chat/completions",
-        json=ASK,
-        headers=HEADERS,
-        timeout=60,
+        "POST", f"http://{address}/v1/chat/completions", json=ASK, headers=HEADERS, timeout=60
     ) as reply:
         assert reply.status_code == 200
         for line in reply.iter_lines():
@@ -155,9 +151,7 @@ def test_fifty_clients_hang_up_in_mid_stream(address: str, generation: FakeGener
     generation.delay = 0.05
     generation.script = "word " * 2000
     with httpx.Client(
-        timeout=60,
-        headers=HEADERS,
-        limits=httpx.Limits(max_connections=None),
+        timeout=60, headers=HEADERS, limits=httpx.Limits(max_connections=None)
     ) as client:
         streams = [
             client.send(

@@ -137,10 +137,7 @@ def test_a_model_without_tools_says_so(stock: openai.OpenAI, generation: FakeGen
             {"messages": [*ASK, {"role": "assistant", "tool_calls": [HALF_A_CALL]}]},
             "messages[1].tool_calls[0].function.arguments",
         ),
-        (
-            {"tools": [{"type": "function", "function": {"name": "a b"}}]},
-            "tools[0].function.name",
-        ),
+        ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools[0].function.name"),
     ],
 )
 async def test_what_cannot_be_called_is_refused_by_name(

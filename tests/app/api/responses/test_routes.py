@@ -65,11 +65,7 @@ def test_a_whole_response(client: openai.OpenAI, generation: FakeGeneration) -> 
 @pytest.mark.usefixtures("document")
 def test_the_events_of_a_stream_are_in_openais_order(client: openai.OpenAI) -> None:
     with client.responses.create(
-        model=MODEL,
-        input=ASK,
-        tools=SEARCH,
-        include=["file_search_call.results"],
-        stream=True,
+        model=MODEL, input=ASK, tools=SEARCH, include=["file_search_call.results"], stream=True
     ) as stream:
         events = list(stream)
     assert [event.sequence_number for event in events] == list(range(len(events)))
