@@ -127,6 +127,15 @@ def test_models(client: ollama.Client, http: httpx.Client) -> None:
     assert caught.value.status_code == 404
 
 
+def test_older_routes_and_names(client: ollama.Client, http: httpx.Client) -> None:
+    shown = http.post("/api/show", json={"name": MODEL}).json()
+    assert shown["model_info"]["general.basename"] == MODEL
+    assert http.get("/api/ps").json() == http.get("/api/tags").json()
+    old = http.post("/api/embeddings", json={"model": EMBEDDER, "prompt": "The cat sleeps."})
+    (new,) = client.embed(EMBEDDER, "The cat sleeps.").embeddings
+    assert old.json()["embedding"] == list(new)
+
+
 def test_embeddings(client: ollama.Client) -> None:
     found = client.embed(EMBEDDER, ["One", "Two"])
     expected = embedder().embed(["One", "Two"])

@@ -6,6 +6,7 @@ Covers `app.api.openai.parameters` and `app.api.openai.turns`.
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Any
 
 import httpx
@@ -34,6 +35,7 @@ HALF = {"room": "\ud800"}  # of a surrogate pair
 HALF_A_CALL = {"id": "1", "function": {"name": "find_key", "arguments": json.dumps(HALF)}}
 
 
+@cache
 def told(name: str) -> Tokenizer:
     """The embedded model's tokenizer with a template that has tools."""
     backend = AutoTokenizer.from_pretrained(SMALL_MODEL)
