@@ -11,8 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from sqlalchemy import delete, insert, text
-from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
+from sqlalchemy import delete, text
 
 from app.ledger import verify
 from app.ledger.leakage import GramCounts, Outbound, Sent, left, quoted
@@ -37,29 +36,15 @@ DOCUMENT = (1, 2, 3, 4, 5, 6, 7)
 async def opened(data_dir: Path) -> AsyncIterator[Ledger]:
     database = connect(migrated(data_dir))
     sessions = session_maker(database)
-    await _store(sessions, "file-1", "file-2")
+    async with sessions.begin() as session:
+        for name in ("file-1", "file-2"):
+            document = Document(id=name, filename="a.txt", bytes=1, status=Status.PROCESSED)
+            await session.merge(document)
     ledger = Ledger(sessions)
     await ledger.start()
     yield ledger
     await ledger.close()
     await database.dispose()
-
-
-async def _store(sessions: async_sessionmaker[AsyncSession], *documents: str) -> None:
-    rows = [
-        {
-            "id": document,
-            "filename": f"{document}.txt",
-            "purpose": "user_data",
-            "kind": "text",
-            "bytes": 1,
-            "created_at": 1,
-            "status": Status.PROCESSED,
-        }
-        for document in documents
-    ]
-    async with sessions.begin() as session:
-        await session.execute(insert(Document).prefix_with("OR IGNORE"), rows)
 
 
 def decode(tokens: Sequence[int]) -> str:
