@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import cast
 
 import pytest
@@ -21,7 +21,6 @@ from dragon.inference.estimates import DecodeDelay, LinkMeter, Pace
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control, registry
 from dragon.link.address import PeerAddress
-from dragon.localizable import Localizable
 from dragon.protocol.messages import Resync
 from tests.app.peer_link.toy_peer import VOCABULARY, ToyPeer, toy_peer, until
 
@@ -72,14 +71,9 @@ async def linked(*peers: ToyPeer, look_s: float = LOOK_S) -> AsyncIterator[tuple
     """A link that is connected to one of these."""
     observed = Observed()
     link = link_to([peer.address for peer in peers], observed, look_s)
-    running = asyncio.create_task(link.run())
-    try:
+    async with link.running():
         await until(lambda: link.connected)
         yield link, observed
-    finally:
-        running.cancel()
-        with suppress(asyncio.CancelledError):
-            await running
 
 
 async def test_messages_reach_the_receiver_of_their_stream() -> None:
@@ -252,15 +246,10 @@ async def test_it_says_of_each_peer_why_there_is_no_link() -> None:
     async with toy_peer(refusal="no room") as one, toy_peer(refusal="asleep") as other:
         addresses = [one.address, other.address]
         link = link_to(addresses, Observed())
-        running = asyncio.create_task(link.run())
-        await until(lambda: link.status.detail)
-        assert link.status.state == "connecting"
-        for address, reason in zip(addresses, ("no room", "asleep"), strict=True):
-            assert f"{address.url}: the peer refuses the link: {reason}" in link.status.detail
-        detail = link.status.detail
-        assert isinstance(detail, Localizable)
-        first = detail.values["first"]
-        assert isinstance(first, Localizable)
-        assert isinstance(first.values["why"], Localizable)
-        assert first.values["why"].code == "link.ending"
-        running.cancel()
+        async with link.running():
+            await until(lambda: link.status.detail)
+            assert link.status.state == "connecting"
+            for address, reason in zip(addresses, ("no room", "asleep"), strict=True):
+                assert f"{address.url}: the peer refuses the link: {reason}" in link.status.detail
+            first = link.status.detail.as_json()["values"]["first"]
+            assert first["values"]["why"]["code"] == "link.ending"

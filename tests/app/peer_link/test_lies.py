@@ -19,6 +19,11 @@ HELLO = json.loads(str(registry.encode(control.Hello())))
 FAKED = "x\n12:00:00 ERROR dragon: your documents are gone\r\n" + "x" * 60_000
 
 
+@pytest.fixture(autouse=True)
+def _soon_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_BACKOFF_S", (0.01, 0.01))
+
+
 def says(**changes: object) -> str:
     """A greeting with these changes."""
     return json.dumps(HELLO | changes)
@@ -50,13 +55,8 @@ def says(**changes: object) -> str:
     ids=lambda value: value[:40] if isinstance(value, str) else None,
 )
 async def test_a_greeting_that_lies_is_named_in_a_sentence_until_there_is_a_true_one(
-    greeting: str | bytes,
-    state: str,
-    why: str,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    greeting: str | bytes, state: str, why: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(client, "_BACKOFF_S", (0.01, 0.01))
     async with toy_peer() as peer:
         peer.greeting = greeting
         link = link_to([peer.address], Observed())
@@ -77,8 +77,6 @@ async def test_a_greeting_that_lies_is_named_in_a_sentence_until_there_is_a_true
 async def test_an_error_that_nobody_thought_of_does_not_end_the_link(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(client, "_BACKOFF_S", (0.01, 0.01))
-
     async def fails(*_: object, **__: object) -> None:
         raise ValueError("something odd")
 
@@ -94,8 +92,7 @@ async def test_an_error_that_nobody_thought_of_does_not_end_the_link(
             await running
 
 
-async def test_a_peer_that_becomes_another_one_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "_BACKOFF_S", (0.01, 0.01))
+async def test_a_peer_that_becomes_another_one_is_left() -> None:
     async with toy_peer() as peer:
         link, receiver = link_to([peer.address], Observed()), Received()
         async with link.running():
@@ -112,14 +109,10 @@ async def test_a_peer_that_becomes_another_one_is_left(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    "where",
-    ["ws://[", "ws://127.0.0.1:99999/", "ws://127.0.0.1:9/", "https://example.org/", ""],
+    "where", ["ws://[", "ws://127.0.0.1:99999/", "ws://127.0.0.1:9/", "https://example.org/", ""]
 )
-async def test_a_peer_that_sends_the_device_elsewhere_is_not_followed(
-    where: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_peer_that_sends_the_device_elsewhere_is_not_followed(where: str) -> None:
     """Elsewhere the link might be one that anybody reads."""
-    monkeypatch.setattr(client, "_BACKOFF_S", (0.01, 0.01))
     async with toy_peer() as peer:
         peer.elsewhere = where
         link = link_to([peer.address], Observed())
