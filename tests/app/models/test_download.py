@@ -5,8 +5,7 @@ Covers `app.models.download` and `app.models.catalogue`.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from app.models.catalogue import OFFERS, offer_named
 from app.models.download import DownloadError, Downloads, DownloadState, Standing, fetch
 from app.models.model import in_usual_folders
 from harness.faults.hub import Hub, serving
+from tests.app.conftest import wait_until
 
 OFFER = offer_named("smollm3-3b")
 
@@ -28,6 +28,11 @@ def hub(embedded_gguf: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
 
 def silent(there: int, size: int) -> None:
     """Nobody wants to know how far it is."""
+
+
+def standing(downloads: Downloads, folder: Path) -> Standing:
+    """Of the offer."""
+    return next(each for each in downloads.standings(folder) if each.offer is OFFER)
 
 
 def test_it_comes_whole_and_is_found_under_its_name(hub: Hub, tmp_path: Path) -> None:
@@ -83,40 +88,30 @@ def test_one_that_is_cancelled_leaves_nothing_and_may_be_fetched_again(
     hub: Hub, tmp_path: Path
 ) -> None:
     downloads = Downloads()
-
-    def standing(has: Callable[[Standing], bool]) -> Standing:
-        """Of the offer, as soon as it has this."""
-        until = time.monotonic() + 60
-        while time.monotonic() < until:
-            found = next(each for each in downloads.standings(tmp_path) if each.offer is OFFER)
-            if has(found):
-                return found
-            time.sleep(0.01)
-        raise AssertionError(found)
-
-    assert standing(lambda now: True).stage is DownloadState.NONE
+    assert standing(downloads, tmp_path).stage is DownloadState.NONE
     hub.flows.clear()
     downloads.start(OFFER, tmp_path)
-    coming = standing(lambda now: now.there > 0)
+    wait_until(lambda: standing(downloads, tmp_path).there > 0)
+    coming = standing(downloads, tmp_path)
     assert (coming.stage, coming.size) == (DownloadState.COMING, len(hub.content))
     with pytest.raises(DownloadError, match="being downloaded already"):
         fetch(OFFER, tmp_path, silent)
     downloads.cancel(OFFER, tmp_path)
     hub.flows.set()
-    assert standing(lambda now: now.stage is not DownloadState.PART).stage is DownloadState.NONE
+    wait_until(lambda: standing(downloads, tmp_path).stage is not DownloadState.PART)
+    assert standing(downloads, tmp_path).stage is DownloadState.NONE
     downloads.start(OFFER, tmp_path)
-    assert standing(lambda now: now.stage is not DownloadState.COMING).stage is DownloadState.HERE
+    wait_until(lambda: standing(downloads, tmp_path).stage is not DownloadState.COMING)
+    assert standing(downloads, tmp_path).stage is DownloadState.HERE
 
 
 def test_a_failed_attempt_says_why(hub: Hub, tmp_path: Path) -> None:
     hub.status = 404
     downloads = Downloads()
     downloads.start(OFFER, tmp_path)
-    until = time.monotonic() + 60
-    while (found := downloads.standings(tmp_path)[6]).stage is DownloadState.COMING:
-        assert time.monotonic() < until
-        time.sleep(0.01)
-    assert (found.offer, found.stage) == (OFFER, DownloadState.NONE)
+    wait_until(lambda: standing(downloads, tmp_path).stage is not DownloadState.COMING)
+    found = standing(downloads, tmp_path)
+    assert found.stage is DownloadState.NONE
     assert "status 404" in found.problem
 
 
