@@ -13,12 +13,6 @@ from tests.fakes import FakeGeneration
 ASK = {"model": "dragon-7m", "messages": [{"role": "user", "content": "?"}]}
 
 
-async def test_health_needs_no_key(client: httpx.AsyncClient) -> None:
-    del client.headers["Authorization"]
-    for path in ("/health", "/ready", "/metrics"):
-        assert (await client.get(path)).status_code == 200
-
-
 async def test_ready_follows_the_model_not_the_peer(
     client: httpx.AsyncClient, generation: FakeGeneration
 ) -> None:
