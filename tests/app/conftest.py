@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, contextmanager
 from contextvars import copy_context
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import openai
@@ -20,14 +21,16 @@ import pytest_asyncio
 from fastapi import FastAPI
 from starlette.routing import BaseRoute
 
+from app.api.page.parameters import Params, branch_request
 from app.auth import Authenticator
 from app.container import AppState
-from app.conversations.background_run import BackgroundRuns
+from app.conversations.background_run import BackgroundRun, BackgroundRuns
 from app.conversations.store import ConversationStore
 from app.documents.store import DocumentStore
 from app.embeddings import EmbeddingService
 from app.generation.accumulator import ObservedGeneration
 from app.generation.admission import Admission, Threads
+from app.generation.events import GenerationRequest
 from app.ledger.writer import Ledger
 from app.main import create_app
 from app.metrics import Metrics
@@ -35,6 +38,7 @@ from app.reranking import RerankingService
 from app.settings import Settings
 from app.storage.database import Sessions, connect, database_url, session_maker
 from app.storage.purge import Purge
+from app.storage.tables import StoredMessage
 from cli.server import server
 from dragon.inference.choice import ModelChoice
 from dragon.inference.estimates import DecodeDelay, LinkMeter, Pace
@@ -166,6 +170,16 @@ async def real(app: FastAPI, state: AppState, store: DocumentStore) -> AsyncIter
     app.state.dragon = whole = replace(state, documents=store)
     yield whole
     await whole.background_runs.close()
+
+
+async def started(state: AppState, answer: StoredMessage, **params: Any) -> BackgroundRun:
+    """The run that writes an answer, or goes on with it, from its branch."""
+    path = await state.conversations.path(answer.id)
+
+    async def prepare() -> tuple[GenerationRequest, int]:
+        return await branch_request(state, path, answer.text, Params(**params))
+
+    return state.background_runs.start(answer, prepare)
 
 
 def in_process(app: FastAPI, headers: dict[str, str] = HEADERS) -> httpx.AsyncClient:

@@ -18,14 +18,13 @@ import httpx
 import pytest
 from websockets.sync.client import ClientConnection, connect
 
-from app.api.page.parameters import Params, branch_request
 from app.api.page.socket import frames
 from app.container import AppState
 from app.generation.events import GenerationRequest
 from app.storage.database import DATABASE
 from app.storage.tables import MessageState
 from dragon.errors import OverloadedError
-from tests.app.conftest import HEADERS, wait_until
+from tests.app.conftest import HEADERS, started, wait_until
 from tests.app.stores import known, migrated, traces
 from tests.fakes import SOURCE, FakeGeneration
 
@@ -360,10 +359,6 @@ async def test_a_stop_while_the_end_is_stored_changes_nothing(
     migrated(tmp_path)
     store, save, saving = state.conversations, state.conversations.save, asyncio.Event()
     _, _, answer = await store.ask(None, None, "Where?", private=False)
-    path = await store.path(answer.id)
-
-    async def prepare() -> tuple[GenerationRequest, int]:
-        return await branch_request(state, path, "", Params())
 
     async def slow(*values: Any) -> None:
         saving.set()
@@ -372,7 +367,7 @@ async def test_a_stop_while_the_end_is_stored_changes_nothing(
 
     monkeypatch.setattr(store, "save", slow)
     async with asyncio.timeout(10):
-        run = state.background_runs.start(answer, prepare)
+        run = await started(state, answer)
         await saving.wait()
         run.stop()
         await state.background_runs.close()
@@ -430,11 +425,7 @@ async def test_an_answer_of_an_earlier_release_is_shown(
     )
     assert (await client.get(f"{path}/messages/{answer.id}/tokens")).json() == {"tokens": [token]}
 
-    async def continued() -> tuple[GenerationRequest, int]:
-        path = await store.path(answer.id)
-        return await branch_request(state, path, text, Params(provenance=True))
-
-    run = state.background_runs.start(await store.reopen(answer.id, private=False), continued)
+    run = await started(state, await store.reopen(answer.id, private=False), provenance=True)
     sent = [frame async for frame in frames(run)]
     after = await store.message(answer.id)
     assert (sent[-1]["type"], after.text[: len(text)]) == ("done", text)

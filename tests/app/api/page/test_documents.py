@@ -13,15 +13,14 @@ import pytest
 from PIL import Image
 
 from app.api.page.documents import BEGIN, END, blocks_around, rendered
-from app.api.page.parameters import Params, branch_request
 from app.container import AppState
 from app.documents import parsing
 from app.documents.redaction import REDACTED
 from app.documents.store import DocumentStore
-from app.generation.events import GenerationRequest
 from app.storage.tables import MessageState
 from harness.pdf import LINE_HEIGHT, pdf
 from tests import fakes
+from tests.app.conftest import started
 from tests.app.peer_link.toy_peer import until
 from tests.app.stores import ingest, traces
 from tests.fakes import FakeGeneration
@@ -52,12 +51,7 @@ async def test_an_answer_that_is_written_from_it_ends_and_is_redacted(
     monkeypatch.setattr(fakes, "SOURCE", source)
     generation.script, generation.delay = f"So: {NOTE} " * 40, 0.01
     _, _, answer = await real.conversations.ask(None, None, "What?", private=False)
-    path = await real.conversations.path(answer.id)
-
-    async def prepare() -> tuple[GenerationRequest, int]:
-        return await branch_request(real, path, "", Params())
-
-    run = real.background_runs.start(answer, prepare)
+    run = await started(real, answer)
     async for _ in run.follow():
         if len(run.written.text) > 200:
             break
@@ -90,12 +84,7 @@ async def test_an_answer_that_goes_on_from_its_words_does_not_bring_them_back(
     _, _, first = await real.conversations.ask(None, None, "What?", private=False)
     await real.conversations.save(first.id, MessageState.DONE, f"So: {NOTE} ", {}, [])
     answer = await real.conversations.reopen(first.id, private=False)
-    path = await real.conversations.path(answer.id)
-
-    async def prepare() -> tuple[GenerationRequest, int]:
-        return await branch_request(real, path, answer.text, Params())
-
-    run = real.background_runs.start(answer, prepare)
+    run = await started(real, answer)
     async for _ in run.follow():
         if "And so" in run.written.text:
             break
