@@ -16,7 +16,7 @@ from app.models import trial
 from app.models.model import Model, ModelKind
 from app.models.trial import Task, Trials
 from app.settings import Settings
-from dragon.errors import InvalidRequestError, OverloadedError
+from dragon.errors import ConfigurationError, InvalidRequestError, OverloadedError
 from dragon.inference.tokenizer import Tokenizer
 from dragon.localizable import Localizable
 from harness.faults.openai_server import Behaviour, Served, serving
@@ -61,10 +61,8 @@ def test_a_model_that_quotes_is_given_a_text_to_quote_from(language: str) -> Non
     assert report.works
 
 
-async def test_a_model_that_writes_is_asked_what_anybody_knows(tmp_path: Path) -> None:
-    model = Model("a", ModelKind.DIRECTORY, "here", str(tiny.save(tmp_path)))
-    report = await Trials().run(model, ENGLISH, _forever)
-    assert report is not None
+def test_a_model_that_writes_is_asked_what_anybody_knows(tmp_path: Path) -> None:
+    report = trial._tried(Settings(_env_file=None, model=str(tiny.save(tmp_path))), ENGLISH)
     assert (report.question, report.text) == (ENGLISH.question, "")
     assert report.works == bool(report.answer)
 
@@ -85,10 +83,11 @@ async def test_a_server_is_sent_its_own_key_and_no_other(
     assert (report.memory, report.question) == (None, ENGLISH.question)
 
 
-async def test_a_model_that_does_not_load_gives_its_reason(tmp_path: Path) -> None:
+def test_a_model_that_does_not_load_gives_its_reason(tmp_path: Path) -> None:
     (tmp_path / "a.gguf").write_bytes(b"nothing")
-    with pytest.raises(InvalidRequestError, match=r"a\.gguf is not a \.gguf file"):
-        await Trials().run(named(tmp_path / "a.gguf"), ENGLISH, _forever)
+    settings = Settings(_env_file=None, model=str(tmp_path / "a.gguf"))
+    with pytest.raises(ConfigurationError, match=r"a\.gguf is not a \.gguf file"):
+        trial._tried(settings, ENGLISH)
 
 
 async def test_one_at_a_time_and_it_ends_with_whoever_asked(
