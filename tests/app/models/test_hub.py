@@ -79,8 +79,3 @@ def test_a_download_that_was_broken_off_says_so(cache: Path) -> None:
     assert "weights have not been downloaded" in only().refusal
     (folder / "config.json").write_text(json.dumps({"model_type": "of nobody"}))
     assert "configuration cannot be read" in only().refusal
-
-
-def test_without_a_cache_there_is_nothing(cache: Path) -> None:
-    cache.rmdir()
-    assert list(cached("float32")) == []

@@ -166,10 +166,3 @@ def test_a_reply_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> 
         assert list(running(lambda url: None)) == []
         thread.join()
     assert cut.is_set()
-
-
-def test_where_nothing_listens_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    with listening(200, {}) as port:
-        pass
-    monkeypatch.setattr("app.models.found.PORTS", {port: "Ollama"})
-    assert list(running(lambda url: None)) == []
