@@ -28,14 +28,9 @@ from dragon.sampling.params import Sampling
 from tests.fakes import SOURCE
 
 ASKED = {
-    "mode": "oneway",
-    "cloud": "always",
-    "temperature": 0.15,
-    "seed": 4,
-    "left_out": 2,
-    "documents": None,
-    "model": "a model",
-}
+    "mode": "oneway", "cloud": "always", "temperature": 0.15, "seed": 4, "left_out": 2,
+    "documents": None, "model": "a model",
+}  # fmt: skip
 FOUND = {
     "sources": [asdict(SOURCE)],
     "nothing_relevant": False,

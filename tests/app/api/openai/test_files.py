@@ -72,17 +72,10 @@ def test_a_file_that_expires(library: str, client: httpx.Client) -> None:
 def test_from_upload_to_deletion(client: httpx.Client) -> None:
     created = upload(client, "key.txt", NOTE, purpose="assistants").json()
     assert created == {
-        "id": created["id"],
-        "object": "file",
-        "bytes": len(NOTE),
-        "created_at": created["created_at"],
-        "filename": "key.txt",
-        "purpose": "assistants",
-        "status": "uploaded",
-        "status_details": None,
-        "collection": "",
-        "chunks": 0,
-    }
+        "id": created["id"], "object": "file", "bytes": len(NOTE), "filename": "key.txt",
+        "created_at": created["created_at"], "purpose": "assistants", "status": "uploaded",
+        "status_details": None, "collection": "", "chunks": 0,
+    }  # fmt: skip
     progress = events(client, created["id"])
     stages = {each["stage"]: each["status"] for each in progress}
     assert list(stages.items()) == [

@@ -168,15 +168,9 @@ def test_a_draft_behind_committed_text_ends_a_five_gram() -> None:
 
 
 OPEN = control.Open(
-    conversation=(1,),
-    raw=False,
-    query="Where?",
-    top_k=2,
-    mode=Mode.ONEWAY,
-    sampling=Sampling(temperature=0.0, seed=1),
-    max_tokens=8,
-    catch_up=True,
-)
+    conversation=(1,), raw=False, query="Where?", top_k=2, mode=Mode.ONEWAY,
+    sampling=Sampling(temperature=0.0, seed=1), max_tokens=8, catch_up=True,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(

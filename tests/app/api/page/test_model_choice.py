@@ -26,20 +26,10 @@ from harness.models import SMALL_MODEL
 from tests.app.conftest import in_process
 
 REPORT = Report(
-    model="a",
-    question="A question?",
-    text="",
-    answer="An answer.",
-    works=True,
-    tokens_per_s=12.5,
-    words_per_s=9.5,
-    memory=1_000,
-    installed=2_000,
-    context=2048,
-    fingerprint="feed",
-    fits=True,
-    peer=Localizable("The peer fits."),
-)
+    model="a", question="A question?", text="", answer="An answer.", works=True,
+    tokens_per_s=12.5, words_per_s=9.5, memory=1_000, installed=2_000, context=2048,
+    fingerprint="feed", fits=True, peer=Localizable("The peer fits."),
+)  # fmt: skip
 
 
 @pytest.fixture(autouse=True)

@@ -45,17 +45,11 @@ async def test_signing_in_with_the_link(browser: httpx.AsyncClient) -> None:
     assert (await browser.get("/v1/models")).status_code == 200
     status = await browser.get("/api/status")
     assert status.json() == {
-        "model": "dragon-7m",
-        "quotes": True,
-        "context_length": 256,
-        "vocabulary": 8192,
+        "model": "dragon-7m", "quotes": True, "context_length": 256, "vocabulary": 8192,
         "defaults": {"mode": "oneway", "cloud": "when_needed", "top_k": 2, "temperature": 0.15},
         "peer": {"state": "connected", "rtt_ms": 12.0, "detail": ""},
-        "documents": 3,
-        "accepted": ACCEPTED,
-        "household": False,
-        "signs_out": True,
-    }
+        "documents": 3, "accepted": ACCEPTED, "household": False, "signs_out": True,
+    }  # fmt: skip
 
 
 async def test_a_link_signs_in_once(browser: httpx.AsyncClient) -> None:

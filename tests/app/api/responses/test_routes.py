@@ -73,22 +73,12 @@ def test_the_events_of_a_stream_are_in_openais_order(client: openai.OpenAI) -> N
     deltas = kinds.count("output_text.delta")
     assert deltas > 1
     assert kinds == [
-        "created",
-        "in_progress",
-        "output_item.added",
-        "file_search_call.in_progress",
-        "file_search_call.searching",
-        "file_search_call.completed",
-        "output_item.done",
-        "output_item.added",
-        "content_part.added",
-        *["output_text.delta"] * deltas,
-        "output_text.annotation.added",
-        "output_text.done",
-        "content_part.done",
-        "output_item.done",
-        "completed",
-    ]
+        "created", "in_progress", "output_item.added", "file_search_call.in_progress",
+        "file_search_call.searching", "file_search_call.completed", "output_item.done",
+        "output_item.added", "content_part.added", *["output_text.delta"] * deltas,
+        "output_text.annotation.added", "output_text.done", "content_part.done",
+        "output_item.done", "completed",
+    ]  # fmt: skip
     assert "".join(e.delta for e in events if e.type == "response.output_text.delta") == TEXT
     call, message = events[-1].response.output
     assert (call.queries, call.status) == ([ASK], "completed")
