@@ -95,6 +95,10 @@ async def test_the_token_before_every_text_never_stands_twice(beginning: Tokeniz
     assert Tokenizer.load(SMALL_MODEL).framed([7, 8]) == [7, 8]
 
 
+LONG = "a" * 3_000_000
+HALF = {"role": "user", "content": "a" * (MAX_TEXT // 2 + 1)}
+
+
 @pytest.mark.parametrize(
     ("path", "body", "param", "code"),
     [
@@ -110,34 +114,19 @@ async def test_the_token_before_every_text_never_stands_twice(beginning: Tokeniz
         ("/detokenize", {"tokens": [10**30]}, "tokens", "invalid_request"),
         ("/detokenize", {"tokens": [1], "model": "gpt-5"}, "model", "model_not_found"),
         ("/tokenize", {"prompt": "a" * (MAX_TEXT + 1)}, "prompt", "invalid_value"),
-        (
-            "/tokenize",
-            {"messages": [{"role": "user", "content": "a" * (MAX_TEXT // 2 + 1)}] * 2},
-            "messages",
-            "invalid_request",
-        ),
+        ("/tokenize", {"messages": [HALF, HALF]}, "messages", "invalid_request"),
         ("/detokenize", {"tokens": [1] * (MAX_TEXT + 1)}, "tokens", "invalid_value"),
-        (
-            "/v1/completions",
-            {"model": SMALL_MODEL.name, "prompt": "a" * 3_000_000},
-            "prompt",
-            "context_length_exceeded",
-        ),
-        (
-            "/v1/embeddings",
-            {"model": "all-MiniLM-L6-v2", "input": "a" * 3_000_000},
-            "input",
-            "context_length_exceeded",
-        ),
+        ("/v1/completions", {"prompt": LONG}, "prompt", "context_length_exceeded"),
+        ("/v1/embeddings", {"input": LONG}, "input", "context_length_exceeded"),
     ],
 )
 async def test_bad_values(
-    client: httpx.AsyncClient, path: str, body: dict[str, Any], param: str, code: str | None
+    client: httpx.AsyncClient, path: str, body: dict[str, Any], param: str, code: str
 ) -> None:
     reply = await client.post(path, json=body)
     assert reply.status_code == (404 if code == "model_not_found" else 400), reply.text
     error = error_of(reply)
-    assert (error["param"], error["code"]) == (param, code or "unsupported_parameter")
+    assert (error["param"], error["code"]) == (param, code)
 
 
 async def test_names_of_tokens_and_how_a_chat_ends(
