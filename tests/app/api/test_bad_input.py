@@ -111,6 +111,9 @@ async def test_bad_values_of_both(
         assert param in error["message"]
 
 
+IMAGE = {"type": "image_url", "image_url": {}}
+
+
 def user(content: Any) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": content}]}
 
@@ -127,7 +130,7 @@ def user(content: Any) -> dict[str, Any]:
         ({"messages": [{"role": "system", "content": "x"}]}, "messages", "invalid_request"),
         (user("  "), "messages", "invalid_request"),
         (user(None), "messages[0].content", "invalid_value"),
-        (user([{"type": "image_url", "image_url": {}}]), "messages[0].content", "unsupported_parameter"),
+        (user([IMAGE]), "messages[0].content", "unsupported_parameter"),
         (user([{"type": "text"}]), "messages[0].content", "invalid_value"),
         (user(["x"]), "messages[0].content", "invalid_value"),
         (user("\ud800"), "messages[0].content", "invalid_value"),
@@ -217,9 +220,7 @@ async def test_neutral_values_of_unsupported_parameters_pass(client: httpx.Async
 async def test_a_prompt_over_the_context(
     client: httpx.AsyncClient, path: str, body: dict[str, Any], param: str, stream: bool
 ) -> None:
-    reply = await client.post(path, json=body | {"stream": stream})
-    assert reply.status_code == 400
-    error = error_of(reply)
+    error = await refused(client, path, body | {"stream": stream})
     assert (error["param"], error["code"]) == (param, "context_length_exceeded")
 
 
@@ -228,9 +229,7 @@ async def test_an_answer_over_the_context(
     client: httpx.AsyncClient, generation: FakeGeneration, stream: bool
 ) -> None:
     prompts = {"prompt": [[5], [5] * 200], "max_tokens": 100}  # only the second is too long
-    reply = await client.post(TEXT, json=CONTINUE | prompts | {"stream": stream})
-    assert reply.status_code == 400
-    error = error_of(reply)
+    error = await refused(client, TEXT, CONTINUE | prompts | {"stream": stream})
     assert (error["param"], error["code"]) == ("prompt", "context_length_exceeded")
     assert generation.requests == []
     # In a chat it is the most that an answer may have.
