@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.app.api.test_bad_input import ASK, CHAT, CONTINUE, TEXT, error_of
+from tests.app.api.test_bad_input import ASK, CHAT, CONTINUE, TEXT, refused
 from tests.fakes import FakeGeneration
 
 SCHEMA = {"type": "object", "properties": {"key": {"type": "string"}}, "required": ["key"]}
@@ -45,9 +45,8 @@ async def test_text_is_held_to_nothing(
 async def test_a_model_that_quotes_says_that_it_cannot(
     client: httpx.AsyncClient, held: dict[str, Any]
 ) -> None:
-    reply = await client.post(CHAT, json=ASK | held)
-    assert reply.status_code == 400
-    assert "sentences of your documents, word for word" in error_of(reply)["message"]
+    error = await refused(client, CHAT, ASK | held)
+    assert "sentences of your documents, word for word" in error["message"]
     # A text is continued freely.
     assert (await client.post(TEXT, json=CONTINUE | held)).status_code == 200
 
@@ -82,9 +81,7 @@ async def test_what_cannot_be_kept_to_is_refused_by_name(
     reason: str,
 ) -> None:
     generation.quotes_alone = False
-    reply = await client.post(CHAT, json=ASK | change)
-    assert reply.status_code == 400, reply.text
-    error = error_of(reply)
+    error = await refused(client, CHAT, ASK | change)
     assert error["param"] == param
     assert reason in error["message"]
     assert generation.requests == []
@@ -115,9 +112,8 @@ async def test_what_costs_too_much_is_refused_in_a_sentence(
     client: httpx.AsyncClient, generation: FakeGeneration, costly: dict[str, Any], param: str
 ) -> None:
     generation.quotes_alone = False
-    reply = await client.post(CHAT, json=ASK | costly)
-    error = error_of(reply)
-    assert (reply.status_code, error["param"]) == (400, param)
+    error = await refused(client, CHAT, ASK | costly)
+    assert error["param"] == param
     assert error["message"].startswith(f"{param}: ")
     assert len(error["message"]) < 500
     assert not [each for each in ("panicked", "backtrace", "\n") if each in error["message"]]
