@@ -121,15 +121,6 @@ async def test_a_response_that_is_being_written_is_stored_without_its_words(
     assert traces(tmp_path, b"walnut", b"gems.txt", document.id.encode()) == []
 
 
-async def test_pages_stand_on_lines_of_their_own(
-    client: httpx.AsyncClient, real: AppState, store: DocumentStore
-) -> None:
-    document = await ingest(store, "two.pdf", pdf("One.", "Two."))
-    seen = (await client.get(f"/api/documents/{document.id}/view?start=0&end=100")).json()
-    assert [line for line in seen["text"].splitlines() if line] == ["One.", "Two."]
-    assert "\f" not in seen["text"]
-
-
 async def test_a_page_is_drawn_with_the_passage_marked(
     client: httpx.AsyncClient, real: AppState, store: DocumentStore
 ) -> None:
@@ -137,6 +128,8 @@ async def test_a_page_is_drawn_with_the_passage_marked(
     document = await ingest(store, "lease.pdf", lease)
     url = f"/api/documents/{document.id}"
     whole = (await client.get(f"{url}/view", params={"start": 0, "end": 1000})).json()
+    assert whole["text"].splitlines()[0] == "First page.", "pages stand on lines of their own"
+    assert "\f" not in whole["text"]
     start = whole["text"].index("Dogs")
     passage = {"mark": start, "until": whole["text"].index("consent.") + 8}
     seen = (await client.get(f"{url}/view", params={"start": 0, "end": 9, **passage})).json()
@@ -157,17 +150,6 @@ async def test_a_page_is_drawn_with_the_passage_marked(
     assert (await client.get(f"{url}/page", params={"number": 3})).status_code == 404
 
 
-async def test_a_page_is_drawn_whose_passage_lies_beyond_what_it_shows(
-    client: httpx.AsyncClient, real: AppState, store: DocumentStore
-) -> None:
-    cut = pdf("The rent is due in May.").replace(b"[0 0 595 842] ", b"[0 800 59 842]")
-    document = await ingest(store, "lease.pdf", cut)
-    passage = {"number": 1, "mark": 0, "until": 23}
-    drawn = await client.get(f"/api/documents/{document.id}/page", params=passage)
-    assert drawn.json()["picture"]
-    assert drawn.json()["mark"] is None
-
-
 async def test_a_passage_of_any_length_and_letters_is_marked(
     client: httpx.AsyncClient, real: AppState, store: DocumentStore, tmp_path: Path
 ) -> None:
@@ -180,14 +162,18 @@ async def test_a_passage_of_any_length_and_letters_is_marked(
     assert drawn.json()["mark"] == pytest.approx(0.06, abs=0.05)
 
 
-async def test_a_mark_may_begin_at_the_very_top(
+async def test_a_mark_may_begin_at_the_very_top_or_lie_beyond_what_a_page_shows(
     client: httpx.AsyncClient, real: AppState, store: DocumentStore
 ) -> None:
-    lease = pdf("The rent is due in May.").replace(b" 50 780 Td", b" 50 834 Td")
-    document = await ingest(store, "lease.pdf", lease)
-    passage = {"number": 1, "mark": 0, "until": 24}
-    drawn = await client.get(f"/api/documents/{document.id}/page", params=passage)
-    assert drawn.json()["mark"] == 0.0
+    lease = pdf("The rent is due in May.")
+    top = lease.replace(b" 50 780 Td", b" 50 834 Td")
+    cut = lease.replace(b"[0 0 595 842] ", b"[0 800 59 842]")
+    for content, mark in ((top, 0.0), (cut, None)):
+        document = await ingest(store, "lease.pdf", content)
+        passage = {"number": 1, "mark": 0, "until": 23}
+        drawn = await client.get(f"/api/documents/{document.id}/page", params=passage)
+        assert drawn.json()["picture"]
+        assert drawn.json()["mark"] == mark
 
 
 TAKEN = """
