@@ -86,11 +86,11 @@ async def test_a_project_ends_once_it_has_no_documents(
     assert kept.conversation.project is None
 
 
-@pytest.mark.parametrize("name", ["", " ", "x" * 65, "a\x07b"])
 async def test_what_no_collection_may_be_called_no_project_is(
-    client: httpx.AsyncClient, real: AppState, name: str
+    client: httpx.AsyncClient, real: AppState
 ) -> None:
-    assert (await client.put("/api/projects", json={"name": name})).status_code == 400
+    for name in ("", " ", "x" * 65, "a\x07b"):
+        assert (await client.put("/api/projects", json={"name": name})).status_code == 400, name
 
 
 async def test_a_conversation_is_private_as_it_began_until_that_is_changed(
