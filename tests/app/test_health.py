@@ -8,9 +8,8 @@ from __future__ import annotations
 import httpx
 
 from app.peer_link.status import PeerStatus
+from tests.app.api.test_bad_input import ASK, CHAT
 from tests.fakes import FakeGeneration
-
-ASK = {"model": "dragon-7m", "messages": [{"role": "user", "content": "?"}]}
 
 
 async def test_ready_follows_the_model_not_the_peer(
@@ -32,9 +31,9 @@ async def test_ready_follows_the_model_not_the_peer(
 async def test_metrics_count_what_happened(
     client: httpx.AsyncClient, generation: FakeGeneration
 ) -> None:
-    await client.post("/v1/chat/completions", json=ASK)
+    await client.post(CHAT, json=ASK)
     generation.refuse = RuntimeError("broken")
-    await client.post("/v1/chat/completions", json=ASK)
+    await client.post(CHAT, json=ASK)
     await client.get("/v1/models/a%20secret")
     await client.get("/nothing/secret")
     text = (await client.get("/metrics")).text

@@ -21,11 +21,10 @@ from app.container import AppState
 from app.main import MAX_BODY_BYTES, create_app
 from app.middleware import SECURITY_HEADERS
 from app.settings import Settings
-from tests.app.api.test_bad_input import CHAT, error_of
+from tests.app.api.test_bad_input import ASK, CHAT, error_of
 from tests.app.conftest import HEADERS, KEY, in_process
 from tests.fakes import FakeGeneration
 
-ASK = {"model": "dragon-7m", "messages": [{"role": "user", "content": "?"}]}
 BODY = json.dumps(ASK).encode()
 
 

@@ -14,7 +14,7 @@ from app.ledger.verify import verify
 from app.ledger.writer import Ledger
 from app.owners import acting_as
 from app.storage import database
-from app.storage.database import connect, session_maker
+from app.storage.database import Sessions, connect, session_maker
 from app.storage.tables import LedgerAnswer
 from harness.faults import disk
 from tests.app.conftest import wait_until
@@ -45,10 +45,9 @@ async def test_what_could_not_be_written_is_written_later(
 
 
 async def test_answers_in_progress_keep_none_of_the_words_that_are_deleted_meanwhile(
-    tmp_path: Path,
+    sessions: Sessions,
 ) -> None:
-    engine = connect(migrated(tmp_path))
-    ledger = Ledger(session_maker(engine))
+    ledger = Ledger(sessions)
     names = ["before", "given", "both", "after"]
     left = {}
     for name in names:
@@ -73,12 +72,10 @@ async def test_answers_in_progress_keep_none_of_the_words_that_are_deleted_meanw
         "after": (True, True),
     }
     assert (await verify(ledger.sessions)).answers == len(names)
-    await engine.dispose()
 
 
-async def test_what_another_owner_redacts_is_kept_of_ones_own(tmp_path: Path) -> None:
-    engine = connect(migrated(tmp_path))
-    ledger = Ledger(session_maker(engine))
+async def test_what_another_owner_redacts_is_kept_of_ones_own(sessions: Sessions) -> None:
+    ledger = Ledger(sessions)
     with ledger.begin("answer", lambda _: "words", private=False) as account:
         account.outbound.runs.append([1])
         with acting_as("anna"):
@@ -86,4 +83,3 @@ async def test_what_another_owner_redacts_is_kept_of_ones_own(tmp_path: Path) ->
     await ledger.written()
     async with ledger.sessions() as session:
         assert await session.scalar(select(LedgerAnswer.words)) == ["words"]
-    await engine.dispose()
