@@ -39,9 +39,7 @@ class TableAnswer:
     spared: str = ""
 
 
-def answer(
-    question: str, table: Table, title: str, said: int | None = None
-) -> TableAnswer | None:
+def answer(question: str, table: Table, title: str, said: int | None = None) -> TableAnswer | None:
     """A table's answer, or why there is none; None if the question may not be about the table.
 
     A question that names no row may be about the one that was `said` before.

@@ -9,10 +9,10 @@ Covers `app.documents.parse_worker`, `app.documents.readers.archive`,
 from __future__ import annotations
 
 import asyncio
-import re
 import fcntl
 import mailbox
 import os
+import re
 import sys
 import termios
 from collections.abc import Callable
