@@ -163,6 +163,7 @@ def test_a_right_head_and_a_random_nucleus(draft: Draft, nucleus: bytes, size: i
         a_draft(60),
         Target(1, 9, 77, True, False, Role.DEVICE),
         Correction(3, 1000, 1 << 31, 50_000, (1, 300, 70_000)),
+        Correction(3, 1000, 1 << 31, 50_000, ()),
     ],
 )
 def test_every_truncation_and_every_bit_flip(message: Draft | Target | Correction) -> None:
