@@ -278,10 +278,13 @@ def test_a_candidate_is_bounded(name: str, value: Any) -> None:
         '{"kind":"join","stream_id":1,"incarnation":1,"base":0,"tail":[-1]}',
         '{"kind":"join","stream_id":4294967296,"incarnation":1,"base":0,"tail":[]}',
         "[" * 100_000,
+        '{"kind":"ready","stream_id":1,"documents":[],"log_h":NaN,"horizon":5}',
+        '{"kind":"ready","stream_id":1,"documents":[],"log_h":Infinity,"horizon":5}',
+        '{"kind":"ready","stream_id":1,"documents":[],"log_h":-Infinity,"horizon":5}',
         '{"kind":"close","stream_id":1,"reason":"\\ud800"}',
         "\ud800",
     ],
-    ids=range(18),
+    ids=range(21),
 )
 def test_refused(frame: str) -> None:
     with pytest.raises(FrameError):
