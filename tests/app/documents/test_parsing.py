@@ -395,8 +395,8 @@ async def test_prose_that_begins_like_a_mailbox_is_text(tmp_path: Path) -> None:
 
 def compressed_otherwise(packed: bytes) -> bytes:
     """An archive whose entries say that they are compressed by Deflate64, which few can read."""
-    local = re.sub(rb"(PK\x03\x04.{4})\x08", rb"\1\x09", packed, flags=re.DOTALL)
-    return re.sub(rb"(PK\x01\x02.{6})\x08", rb"\1\x09", local, flags=re.DOTALL)
+    local = re.sub(rb"(PK\x03\x04.{4})\x08", rb"\1\t", packed, flags=re.DOTALL)
+    return re.sub(rb"(PK\x01\x02.{6})\x08", rb"\1\t", local, flags=re.DOTALL)
 
 
 @pytest.mark.parametrize(
