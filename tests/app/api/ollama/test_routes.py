@@ -53,7 +53,7 @@ def test_a_chat(client: ollama.Client, generation: FakeGeneration) -> None:
 
 
 def test_only_numbers_mean_no_limit(http: httpx.Client) -> None:
-    for given, status in ((-2, 200), (0, 200), (-3, 400), (False, 400), ("", 400)):
+    for given, status in ((-2, 200), (-1, 200), (0, 200), (-3, 400), (False, 400), ("", 400)):
         body = {"model": MODEL, "messages": ASK, "stream": False}
         reply = http.post("/api/chat", json=body | {"options": {"num_predict": given}})
         assert reply.status_code == status, given
