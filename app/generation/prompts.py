@@ -60,11 +60,11 @@ async def chat_prompt(
         )
     length = sum(len(message.content) for message in messages)
     require_room(length, generation, "messages", to_cut=to_cut)
+    rendering = rendering or Rendering()
     # Long prompts take long to tokenize; other requests continue meanwhile.
     chat = await asyncio.to_thread(generation.tokenizer.chat, messages, rendering)
     conversation = _fitting(chat.tokens, generation, "messages", to_cut=to_cut)
     known = view.messages
-    rendering = rendering or Rendering()
     offered = (json.dumps(tool.described(), ensure_ascii=False) for tool in rendering.tools)
     tools = (Part(PartKind.TOOLS, tool) for tool in offered)
     parts = (*view.parts, *tools, *_set(rendering.variables))

@@ -38,7 +38,7 @@ _RTTS_MS = "0,100,200,300"
 _FLOORS_MS = "50/50"
 _TEMPERATURES = (0.0, 1.0)
 _TOKENS = 32
-_ROUNDS = 3
+_ROUNDS = 2
 _SNAPSHOT_TOKENS, _SNAPSHOT_MS = 15, 500.0
 
 
@@ -328,7 +328,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("figures", type=_figure, nargs="*", help="5 to 9, by default all")
     made.add_argument("--windows", type=int, default=6, help="of WikiText-2, in Figure 5")
-    made.add_argument("--prompts", type=int, default=8, help="of Figures 6 and 7")
+    made.add_argument("--prompts", type=int, default=4, help="of Figures 6 and 7")
     made.add_argument("--data", type=Path, default=workload.DATA)
     workload.add_model(made)
     return made

@@ -67,8 +67,8 @@ def answer(question: str, table: Table, title: str, said: int | None = None) -> 
         rows = [row for row in values if values[row] == best(values.values())]
     text = _worded(asked, table, rows, title)
     if text and left_out:
-        said = asked.columns if asked.operation is Operation.SUM else ()
-        cells = (", ".join([table.label(n), *(table.rows[n][c] for c in said)]) for n in left_out)
+        summed = asked.columns if asked.operation is Operation.SUM else ()
+        cells = (", ".join([table.label(n), *(table.rows[n][c] for c in summed)]) for n in left_out)
         text += f" (without the row {'; '.join(cells)})"
     return TableAnswer(text, sql, *table.spans[rows[0]], asked.spared) if text else None
 
