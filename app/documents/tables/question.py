@@ -66,7 +66,10 @@ _OPERATIONS = {
     Operation.LEAST: _LEAST,
     Operation.MOST: _MOST,
 }
-_NO_FIGURE = re.compile(r"\A\W*(?:and |but )?(?:who(?:m|se)?|where)\b", re.IGNORECASE)
+_NO_FIGURE = re.compile(
+    r"\A\W*(?:and |but )?(?:who(?:m|se)?|where|how (?:did|do|does|can|was|were|is|are))\b",
+    re.IGNORECASE,
+)
 _HOW_MUCH = re.compile(r"\bhow much\b", re.IGNORECASE)
 _COUNTS = re.compile(r"\bhow many\b|\b(?:number|count) of (?:the )?\w+s\b", re.IGNORECASE)
 # Words that no query here expresses.
