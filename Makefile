@@ -92,10 +92,11 @@ bench: $(VENV)/test.stamp
 	$(BIN)/python -m bench.large_folder --seconds 10
 	$(BIN)/python -m bench.documents --chunks 500,2000 --searches 30 --added 10 --pages 20 --answers 4 --tokens 32
 
-# Question answering beside what people use instead, for bench/RESULTS.md.
-SYSTEMS := alone central-device central-cloud dragon llama_index txtai
+# Question answering beside what people use instead, for bench/RESULTS.md. SQuAD's paragraphs are
+# longer than the 256 tokens of the embedder, and the libraries do not cut them.
+SYSTEMS := alone central-device central-cloud dragon
 rivals: $(VENV)/test.stamp $(RIVALS)/stamp
-	$(BIN)/python -m bench.two_sided --count 20 --systems $(SYSTEMS)
+	$(BIN)/python -m bench.two_sided --count 20 --systems $(SYSTEMS) llama_index txtai
 	$(BIN)/python -m bench.two_sided --count 40 --systems $(SYSTEMS) --squad ../shared/data/squad2_dev_open.jsonl
 
 # The paper's Figures 5 to 9 with the built-in model, for bench/RESULTS.md: in at most 90 minutes of two
