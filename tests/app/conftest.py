@@ -19,7 +19,6 @@ import openai
 import pytest
 import pytest_asyncio
 from fastapi import FastAPI
-from starlette.routing import BaseRoute
 
 from app.api.page.parameters import Params, branch_request
 from app.auth import Authenticator
@@ -147,21 +146,9 @@ def state(
     )
 
 
-@pytest.fixture(scope="session")
-def routes() -> list[BaseRoute]:
-    """Those of an app. A router prepares its models on the first request, which takes a while."""
-    return create_app(Settings(_env_file=None)).routes
-
-
 @pytest.fixture
-def app(settings: Settings, state: AppState, routes: list[BaseRoute]) -> FastAPI:
-    """With routers that are shared by all tests; they hold no state."""
-    app = create_app(settings, state)
-    app.router.routes[:] = [
-        shared if hasattr(own, "original_router") else own
-        for own, shared in zip(app.routes, routes, strict=True)
-    ]
-    return app
+def app(settings: Settings, state: AppState) -> FastAPI:
+    return create_app(settings, state)
 
 
 @pytest.fixture
