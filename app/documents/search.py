@@ -243,8 +243,9 @@ class Finder:
             tables = self.tables.of(hit.document, hit.kind) if tabled < _TABLED else ()
             tabled += bool(tables)
             for each in tables:
-                followed = said is not None and said.document == hit.document
-                row = each.row_at(said.start) if said is not None and followed else None
+                row = None
+                if said is not None and said.document == hit.document:
+                    row = each.row_at(said.start)
                 found = answer(query, each, hit.title, row)
                 if found is None or _meant_elsewhere(query, found.spared, hit.document, best):
                     continue

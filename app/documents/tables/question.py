@@ -149,7 +149,8 @@ class Reading:
         for mark in set[str]().union(*_OPERATIONS.values()):
             self._left.pop(mark, None)
         columns = self._columns(asked)
-        if _COUNTS.search(self._asked):
+        counts = _COUNTS.search(self._asked) is not None
+        if counts:
             for column in [each for each in columns if each in self._table.flags]:
                 conditions.append(Condition(column, "IN", self._table.yes(column)))
                 columns.remove(column)
@@ -166,12 +167,12 @@ class Reading:
             )
             for word in words(found[0]):
                 self._left.pop(word, None)
-        cells = numeric if _COUNTS.search(self._asked) else columns
+        cells = numeric if counts else columns
         if cells and not conditions and operation is Operation.CELLS:
             conditions += self._row_said()
         compared = any(each.relation != "IN" for each in conditions)
         if operation is Operation.CELLS:
-            if _COUNTS.search(self._asked):
+            if counts:
                 if len(numeric) > 1:
                     return None  # it may ask for any of them
                 summed = len(numeric) == 1 and not compared and conditions
