@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -14,6 +16,8 @@ from transformers import (
     Qwen2Config,
 )
 
+from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.engine import Engine
 from harness.models import SMALL_MODEL
 
 VOCABULARY = 8192
@@ -61,3 +65,13 @@ def save(
     for file in SMALL_MODEL.glob("tokenizer*"):
         shutil.copy(file, directory)
     return directory
+
+
+@contextmanager
+def engine(folder: Path) -> Iterator[Engine]:
+    """A running engine of one, saved in a folder."""
+    running = Engine(LanguageModel.load(save(folder), VOCABULARY))
+    try:
+        yield running
+    finally:
+        running.stop()

@@ -57,10 +57,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    path = tiny.save(tmp_path_factory.mktemp("model"))
-    running = Engine(LanguageModel.load(path, tiny.VOCABULARY))
-    yield running
-    running.stop()
+    with tiny.engine(tmp_path_factory.mktemp("model")) as running:
+        yield running
 
 
 @pytest.fixture

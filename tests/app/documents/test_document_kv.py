@@ -11,7 +11,6 @@ import pytest
 
 from app.documents.store import DocumentStore
 from app.storage.tables import Document
-from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.engine import Engine
 from dragon.inference.kv_store import KVStore
 from dragon.inference.rows import Row
@@ -25,10 +24,8 @@ ROOMY = 1 << 30
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    path = tiny.save(tmp_path_factory.mktemp("model"))
-    running = Engine(LanguageModel.load(path, tiny.VOCABULARY))
-    yield running
-    running.stop()
+    with tiny.engine(tmp_path_factory.mktemp("model")) as running:
+        yield running
 
 
 class Device:
