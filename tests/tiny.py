@@ -75,3 +75,9 @@ def engine(folder: Path) -> Iterator[Engine]:
         yield running
     finally:
         running.stop()
+
+
+def freed(engine: Engine) -> None:
+    """Wait until the engine has freed what was closed before this call."""
+    for _ in range(2):  # the first may run in the turn that was under way
+        engine.submit_urgent(lambda: None).result(300)

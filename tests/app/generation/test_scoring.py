@@ -66,7 +66,7 @@ async def test_scores_without_documents_are_those_of_transformers(
             values.tolist(), abs=1e-4
         )
         assert (each.tv, each.estimated.cloud, each.cloud) == (None, 0.0, ())
-    await asyncio.wrap_future(engine.submit_urgent(lambda: None))
+    await asyncio.to_thread(tiny.freed, engine)
     assert engine.free_slots == free
     await asyncio.to_thread(engine.stop)
 

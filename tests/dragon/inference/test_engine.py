@@ -179,7 +179,7 @@ def test_closing_frees_slots_and_abandons_the_step(engine: Engine) -> None:
     engine.close(decoder)
     leave.set()
     hook.remove()
-    engine.submit_urgent(lambda: None).result(WAIT_S)
+    tiny.freed(engine)
     assert engine.free_slots == free
 
 
@@ -225,7 +225,7 @@ def test_openings_wait_for_slots(engine: Engine) -> None:
     assert given_up.prefilled.cancelled()
     for decoder in [*decoders, waiting]:
         engine.close(decoder)
-    engine.submit_urgent(lambda: None).result(WAIT_S)
+    tiny.freed(engine)
     assert engine.free_slots == engine.model.cache.slots
 
 

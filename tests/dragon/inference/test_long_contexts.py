@@ -61,11 +61,6 @@ def run(engine: Engine, decoder: Decoder, work: Work) -> StepResult:
     return outcome
 
 
-def ended(engine: Engine) -> None:
-    """Wait until the engine has freed what was closed."""
-    engine.submit_urgent(lambda: None).result(WAIT_S)
-
-
 def test_a_long_conversation_and_short_ones_all_end(engine: Engine) -> None:
     cache = engine.model.cache
     begun: list[str] = []
@@ -79,13 +74,13 @@ def test_a_long_conversation_and_short_ones_all_end(engine: Engine) -> None:
         engine.close(short)
     longest.prefilled.result(WAIT_S)
     assert begun.index("long") > 10, "they went on between its pieces"
-    ended(engine)
+    tiny.freed(engine)
     free = cache.blocks - -(-(len(ROW[0].tokens) + LONG + 21) // BLOCK)
     assert cache.fits(1, free * BLOCK)
     assert not cache.fits(1, free * BLOCK + 1)
     assert run(engine, longest, Work(0, (9, 10), 2, 0)).sides
     engine.close(longest)
-    ended(engine)
+    tiny.freed(engine)
     assert cache.fits(1, cache.blocks * BLOCK)
     assert cache.free == cache.slots
 
@@ -112,12 +107,12 @@ def test_an_answer_waits_for_room(small: Engine) -> None:
     fourth = small.open(ROW, tokens(9))
     for decoder in (first, second, third):
         decoder.prefilled.result(WAIT_S)
-    ended(small)
+    tiny.freed(small)
     assert small.free_slots > 200
     assert not fourth.prefilled.done()
     assert run(small, first, Work(0, (9,), 1, 0)).sides, "others go on"
     small.close(first)
-    ended(small)
+    tiny.freed(small)
     assert not fourth.prefilled.done()
     small.close(second)
     fourth.prefilled.result(WAIT_S)
@@ -131,6 +126,6 @@ def test_one_that_is_closed_between_two_pieces_gives_its_room_back(small: Engine
     small.close(longest)
     with pytest.raises(PreemptedError):
         longest.prefilled.result(WAIT_S)
-    ended(small)
+    tiny.freed(small)
     assert cache.free == cache.slots - 1
     assert run(small, other, Work(0, (9,), 1, 0)).sides
