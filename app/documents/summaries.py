@@ -1,7 +1,7 @@
-"""Summaries: finds the document meant and its most central sentences, one per section at most.
+"""Summaries: finds the document meant, and the sentences of each section that sum it up.
 
-A central sentence has an embedding close to the mean of its section, and states facts: of two that
-are about as close, people ask for the one with numbers and names.
+A section's first sentence mostly says what it is about; after it come those whose embeddings are
+closest to the mean of the section, in turns with the other sections until there is no more room.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from bisect import bisect
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -57,12 +58,10 @@ _HEADING = re.compile(r"^#{1,6} ", re.MULTILINE)
 _NAMES = 1000  # of the newest documents, one of which is meant
 _NEAREST = 8  # passages that tell which document is meant
 _SENTENCES = 2000  # of a document, at most
-_MOST = 8  # sentences
+_ITEM = re.compile(r"\A[-*•] +")
 _LEAST = 3  # sections
-_CHARACTERS = 900
+_CHARACTERS = 900  # of a summary, which has at most half the document's
 _WORDS = 5  # of a sentence, at least
-_FACT = re.compile(r"\d+|(?<!\A)\b[A-Z][a-z]+")
-_FACTS, _WORTH = 3, 0.05  # how many count, and what each adds to the cosine
 
 
 def subject(question: str) -> frozenset[str] | None:
@@ -79,29 +78,30 @@ def named(subject: frozenset[str], name: str) -> int:
     return len(subject & {stem(word) for word in words(name)})
 
 
-def central(text: str, sentences: Sequence[Chunk], vectors: Mapping[int, Vectors]) -> list[Chunk]:
+def extract(text: str, sentences: Sequence[Chunk], vectors: Mapping[int, Vectors]) -> list[Chunk]:
     """The sentences that sum up a text, in order, from its longest sections.
 
     `vectors` are their embeddings, float32 [dim]; a sentence without one is left out.
     """
 
-    def worth(each: Chunk, mean: Vectors) -> float:
-        """Its cosine with the mean, and what its numbers and names add."""
-        facts = len(_FACT.findall(text[each.start : each.end]))
-        return float(vectors[each.id] @ mean) + _WORTH * min(_FACTS, facts)
-
     long = [each for each in sentences if len(text[each.start : each.end].split()) >= _WORDS]
-    chosen: list[Chunk] = []
-    room = _CHARACTERS
     sections = _sections(text, [each for each in long if each.id in vectors])
-    for section in sorted(sections, key=lambda s: sum(e.start - e.end for e in s)):
-        mean = np.mean([vectors[each.id] for each in section], axis=0)
-        mean /= np.linalg.norm(mean)
-        best = max(section, key=lambda each: worth(each, mean))
-        if len(chosen) < _MOST and best.end - best.start <= room:
-            chosen.append(best)
-            room -= best.end - best.start
+    sections.sort(key=lambda section: sum(each.start - each.end for each in section))
+    room = min(_CHARACTERS, len(text) // 2)
+    chosen: list[Chunk] = []
+    for turn in zip_longest(*(_ordered(section, vectors) for section in sections)):
+        for each in turn:
+            if each is not None and each.end - each.start <= room:
+                chosen.append(each)
+                room -= each.end - each.start
     return sorted(chosen, key=lambda each: each.start)
+
+
+def _ordered(section: Sequence[Chunk], vectors: Mapping[int, Vectors]) -> list[Chunk]:
+    """A section's first sentence, then the others by their cosines with the section's mean."""
+    mean = np.mean([vectors[each.id] for each in section], axis=0)
+    first, *others = section
+    return [first, *sorted(others, key=lambda each: -float(vectors[each.id] @ mean))]
 
 
 def _sections(text: str, places: Sequence[Chunk]) -> list[Sequence[Chunk]]:
@@ -142,11 +142,11 @@ async def summary(
         sentences = list(await session.scalars(chunks.limit(_SENTENCES)))
     vectors = index.vectors([each.id for each in sentences])
     text = await asyncio.to_thread(text_of, files, meant.id)
-    chosen = await asyncio.to_thread(central, text, sentences, vectors) if text else []
+    chosen = await asyncio.to_thread(extract, text, sentences, vectors) if text else []
     if not chosen:
         return []
     hit = hit_of(chosen[0], meant.filename, meant.kind, vectors[chosen[0].id])
-    said = " ".join(text[each.start : each.end] for each in chosen)
+    said = " ".join(_ITEM.sub("", text[each.start : each.end]) for each in chosen)
     return [replace(hit, text=said, end=chosen[-1].end, score=1.0 + WORDS, relevance=HIGHEST)]
 
 

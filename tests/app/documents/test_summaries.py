@@ -10,7 +10,7 @@ import pytest
 
 from app.documents.hits import Follows, Scope
 from app.documents.store import DocumentStore
-from app.documents.summaries import central, subject
+from app.documents.summaries import extract, subject
 from app.storage.tables import Chunk
 from tests.app.stores import ingest
 
@@ -84,25 +84,14 @@ def chosen(lines: list[str], near: dict[str, float]) -> list[str]:
             at, vector = text.index(line), np.array([1.0, near.get(line, 0.1)], dtype=np.float32)
             sentences.append(Chunk(id=at, start=at, end=at + len(line)))
             vectors[at] = vector / np.linalg.norm(vector)
-    return [text[each.start : each.end] for each in central(text, sentences, vectors)]
+    return [text[each.start : each.end] for each in extract(text, sentences, vectors)]
 
 
-def test_one_sentence_a_section_and_all_in_order() -> None:
-    lines = ["# A", "one two three four five", "one two three four six"]
-    lines += ["# B", "two two three four five", "# C", "too short", "six two three four five"]
-    near = {"one two three four six": 1.0, "two two three four five": 0.2}
-    assert chosen(lines, near) == [
-        "one two three four six",
-        "two two three four five",
-        "six two three four five",
-    ]
-
-
-def test_of_sentences_about_as_central_the_one_with_facts() -> None:
-    plain, other, fact = "we met in the hall", "we spoke of it all", "the fair is on 19 July"
-    lines = ["# A", plain, other, fact, "# B", "we all went home then", "# C", "it was late by now"]
-    assert fact in chosen(lines, {})
-    assert fact not in chosen(lines, {fact: -3.0})
+def test_first_sentences_then_central_ones_while_there_is_room() -> None:
+    first, far, central = (f"one two three four {word}" for word in ("six", "far", "key"))
+    others = [f"{word} two three four five" for word in ("two", "ten", "six", "one")]
+    lines = ["# A", first, far, central, "# B", *others[:2], "# C", "too short", *others[2:]]
+    assert chosen(lines, {far: 1.0, central: 0.2}) == [first, central, others[0], others[2]]
 
 
 async def test_a_document_is_summed_up_in_its_own_sentences(store: DocumentStore) -> None:
