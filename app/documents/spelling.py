@@ -1,4 +1,4 @@
-"""Corrects misspelt words in questions, by the words of the user's documents."""
+"""Corrects misspelt words in questions: by the user's documents, or what can be asked of them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from collections.abc import Collection
 from sqlalchemy import column, select, table, text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
+from app.documents.tables.question import OPERATION_WORDS
 from app.owners import acting, everyone
 from app.storage.tables import Chunk, Document
 from dragon.retrieval.lexical import corrected, doubtful, likeliest, slips
 
 _TERMS = table("chunks_terms", column("term"), column("cnt"))
+_ASKED = OPERATION_WORDS | {"summarise", "summarize", "summary", "overview"}
 FTS = table("chunks_fts", column("rowid"))
 _VIEW = (
     "CREATE VIRTUAL TABLE IF NOT EXISTS temp.chunks_terms USING fts5vocab(main, chunks_fts, row)"
@@ -20,7 +22,10 @@ _VIEW = (
 
 
 async def respelled(sessions: async_sessionmaker[AsyncSession], question: str) -> str:
-    """Replace each word of a question that is in no document by the most frequent one like it."""
+    """Replace each word of a question that is in no document by the most frequent one like it.
+
+    If no document has one, by a word like it that asks for a summary or for a table's figures.
+    """
     if not (words := doubtful(question)):
         return question
     async with sessions() as session:
@@ -30,11 +35,13 @@ async def respelled(sessions: async_sessionmaker[AsyncSession], question: str) -
             await session.execute(text(_VIEW))
             hides = await session.scalar(others.where(~Document.shared).limit(1)) is not None
         there = await _counts(session, words, hides=hides)
-        near = {
-            word: likeliest(found)
-            for word in words
-            if word not in there and (found := await _counts(session, slips(word), hides=hides))
-        }
+        near = dict[str, str]()
+        for word in words:
+            if word not in there:
+                alike = slips(word)
+                found = await _counts(session, alike, hides=hides)
+                if found := found or dict.fromkeys(alike & _ASKED, 1):
+                    near[word] = likeliest(found)
     return await asyncio.to_thread(corrected, question, near) if near else question
 
 

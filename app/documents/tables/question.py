@@ -66,6 +66,7 @@ _OPERATIONS = {
     Operation.LEAST: _LEAST,
     Operation.MOST: _MOST,
 }
+OPERATION_WORDS = frozenset[str]().union(*_OPERATIONS.values())
 _NO_FIGURE = re.compile(
     r"\A\W*(?:and |but )?(?:who(?:m|se)?|where|how (?:did|do|does|can|was|were|is|are))\b",
     re.IGNORECASE,
@@ -88,11 +89,11 @@ _DATED = {"latest", "newest", "earliest", "oldest"}
 _UNITS = {"eur", "usd", "gbp", "chf", "kg", "km", "cm", "mm", "days", "hours", "minutes", "id"}
 # Words that say nothing beyond the question itself.
 _PLAIN = {
-    "list", "show", "name", "give", "tell", "find", "compare", "comes", "come", "cost", "costs",
-    "row", "rows", "entry", "entries", "table", "value", "number", "count", "got", "get", "each",
-    "one", "ones", "s", "please", "pls", "versus", "difference", "between", "there", "altogether",
-    "live", "lives", "called", "named", "bought", "sold", "used", "single", "overall", "sheet",
-    "item", "items", "record", "records", "anyone", "anybody",
+    "list", "show", "name", "give", "tell", "find", "compare", "comes", "come", "came", "cost",
+    "costs", "row", "rows", "entry", "entries", "table", "value", "number", "count", "got", "get",
+    "each", "one", "ones", "s", "please", "pls", "versus", "difference", "between", "there",
+    "altogether", "live", "lives", "called", "named", "bought", "sold", "used", "single",
+    "overall", "sheet", "item", "items", "record", "records", "anyone", "anybody",
 }  # fmt: skip
 # "Which job ...", "what kind of job ...": what a row is, whatever the table calls it.
 _KIND = re.compile(r"\b(?:which|what|how many)\s+(?:kind of\s+|of the\s+)?(\w+)", re.IGNORECASE)
@@ -146,7 +147,7 @@ class Reading:
         conditions = list(self._equal())
         asked = set(words(self._asked)) - self._named
         operation = operation_of(asked)
-        for mark in set[str]().union(*_OPERATIONS.values()):
+        for mark in OPERATION_WORDS:
             self._left.pop(mark, None)
         columns = self._columns(asked)
         counts = _COUNTS.search(self._asked) is not None

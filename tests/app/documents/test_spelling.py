@@ -22,6 +22,15 @@ async def test_misspelt_words_are_read_as_the_documents_spell_them(store: Docume
         assert hit.text in expected.decode()
 
 
+async def test_misspelt_words_that_ask_for_figures_or_a_summary(store: DocumentStore) -> None:
+    await ingest(store, "visits.csv", b"day,guests\nMonday,12\nTuesday,20\nFriday,31\n")
+    (hit, *_) = await store.search("How many guests came on averge?", 3)
+    assert hit.text.startswith("guests on average: 21")
+    await ingest(store, "club.md", b"The club meets each Monday. It has ninety members today.")
+    (hit,) = await store.search("Sumarise club.md", 3)
+    assert hit.text.startswith("The club meets")
+
+
 async def test_an_english_word_is_not_taken_for_another_of_the_documents(
     store: DocumentStore,
 ) -> None:
