@@ -88,8 +88,9 @@ def chosen(lines: list[str], near: dict[str, float]) -> list[str]:
 
 
 def test_first_sentences_then_central_ones_while_there_is_room() -> None:
-    first, far, central = (f"one two three four {word}" for word in ("six", "far", "key"))
-    others = [f"{word} two three four five" for word in ("two", "ten", "six", "one")]
+    words = " ".join(["lantern"] * 8)  # four sentences fit in 300 characters, five do not
+    first, far, central = (f"one {words} {word}" for word in ("six", "far", "key"))
+    others = [f"{word} {words} two" for word in ("two", "ten", "six", "one")]
     lines = ["# A", first, far, central, "# B", *others[:2], "# C", "too short", *others[2:]]
     assert chosen(lines, {far: 1.0, central: 0.2}) == [first, central, others[0], others[2]]
 
