@@ -105,7 +105,8 @@ def latency_notes(rows: Sequence[Row]) -> str:
     rtts = sorted({row["rtt_ms"] for row in rows})
     lines = [
         "Milliseconds a token, in brackets on the event clock with the answers' own verdicts, "
-        "aggregators, delays and round trips.",
+        "aggregators, delays and round trips. The clock starts when both sides can begin, so it "
+        "leaves out the wait for the cloud's retrieval.",
         "",
     ]
     for temperature in sorted({row["temperature"] for row in rows}):
@@ -136,7 +137,8 @@ def latency_notes(rows: Sequence[Row]) -> str:
     lines.append(f"- the paper at 300 ms: {', '.join(said)}; {over_device} over the device alone")
     ratios = [row["of_simulation"] for row in rows if row["of_simulation"] is not None]
     if ratios:
-        lines.append(f"- measured to event clock: {min(ratios):.2f} to {max(ratios):.2f}")
+        least, most = min(ratios), max(ratios)
+        lines.append(f"- measured from there to event clock: {least:.2f} to {most:.2f}")
     return "\n".join(lines)
 
 

@@ -15,10 +15,10 @@ wire form.
 - `CRCG/device`, `CRCG/cloud`: one side's passages before the text, in one row.
 - `DRCG/Text`, `DRCG/KV`: both sides' passages, the cloud's first; as KV these are in bfloat16.
 
-`gain` is (PPL_none - PPL_DRAGON) / (PPL_none - the best of CRCG and DRCG), null where none of these
-is better than `none`; `below_best` is the perplexity of that best one less the system's own,
-`below_side` that of the better side's rows alone less DRAGON's. Standard errors are of the
-jackknife over windows, so those of differences are of pairs.
+`gain` is (PPL_none - PPL_DRAGON) / (PPL_none - the best of CRCG and DRCG), null unless this one is
+better than `none`, whichever window is left out; `below_best` is the perplexity of that best one
+less the system's own, `below_side` that of the better side's rows alone less DRAGON's. Standard
+errors are of the jackknife over windows, so those of differences are of pairs.
 """
 
 from __future__ import annotations
@@ -124,8 +124,8 @@ def table(outcomes: Sequence[Outcome], tokens: Sequence[int]) -> list[Result]:
             row["below_stderr"] = jackknife(difference, outcomes, tokens)
         if name == "DRAGON":
             ratio = partial(gain, k=k)
-            row["gain"] = ratio(outcomes, tokens)
             row["gain_stderr"] = jackknife(ratio, outcomes, tokens)
+            row["gain"] = None if row["gain_stderr"] is None else ratio(outcomes, tokens)
             aside = partial(below, names=SIDES, key=(name, k))
             row["below_side"] = aside(outcomes, tokens)
             row["side_stderr"] = jackknife(aside, outcomes, tokens)
@@ -256,9 +256,9 @@ COLUMNS = ["system", "documents", "perplexity", "stderr", "tokens"]
 COLUMNS += ["below_best", "below_stderr", "below_side", "side_stderr"]
 COLUMNS += ["gain", "gain_stderr", "slope"]
 NOTES = f"""`documents` are those of each side. `gain` is (PPL_none - PPL_DRAGON) / (PPL_none - PPL
-of the best centralised system); none where no centralised system beats no retrieval. `below_best`
-is the latter's perplexity less the system's own, `below_side` that of the better of `rows/cloud`
-and `rows/device`, each with the standard error of pairs of windows.
+of the best centralised system); none unless that one beats no retrieval, whichever window is left
+out. `below_best` is the latter's perplexity less the system's own, `below_side` that of the better
+of `rows/cloud` and `rows/device`, each with the standard error of pairs of windows.
 The `slope` of `DRAGON`, nats a unit of cosine, was calibrated on as many other windows, at most
 {LEAST_WINDOWS}, with two documents a side. `DRAGON/8` is with 8, `DRAGON/0` with all rows alike."""
 

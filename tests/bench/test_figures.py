@@ -53,7 +53,7 @@ def test_modes_are_compared_as_the_paper_compares() -> None:
     assert "`oneway`: 50% above `sequencewise`, 74% below `tokenwise` at 300 ms, 0.60 of" in notes
     assert "`coupled`: 25% above `sequencewise`, 79% below `tokenwise` at 300 ms, 0.50 of" in notes
     assert "42.4% below `tokenwise` (OPT-1.3B)" in notes
-    assert "measured to event clock: 1.10 to 1.10" in notes
+    assert "measured from there to event clock: 1.10 to 1.10" in notes
 
 
 def test_first_tokens_are_compared_as_the_paper_compares() -> None:
