@@ -67,7 +67,8 @@ async def refused(client: Client, name: str, **arguments: Any) -> str:
 
 
 def ledger(device: Service, path: str = "") -> Any:
-    return httpx.get(f"{device.url}/api/ledger{path}", headers=device.headers, timeout=60).json()
+    url = f"{device.url}/api/ledger{path}"
+    return httpx.get(url, headers=device.headers, timeout=60, verify=False).json()
 
 
 def last_read(device: Service) -> dict[str, Any]:
