@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import httpx
 import pytest
@@ -54,6 +54,9 @@ CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 _FOLDER = Path(__file__).parent
 ANSWER = (_FOLDER / "answer.md").read_text()
 Opened = Callable[..., ChatPage]
+# What breathes or blinks is drawn sixty times a second while an answer is waited for: without a
+# GPU that takes the time of those who write it.
+MOTION: Literal["reduce"] = "reduce"
 # A machine may be busy: what is waited for decides, not how long it takes.
 expect.set_options(timeout=60_000)
 
@@ -207,6 +210,7 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
         accept_downloads=True,
         # What a worker fetches no route of a test would see.
         service_workers="block",
+        reduced_motion=MOTION,
     )
     yield context
     context.close()
@@ -230,7 +234,9 @@ def opened(browser: Browser) -> Iterator[Opened]:
     with ExitStack() as contexts:
 
         def open_at(url: str, **options: Any) -> ChatPage:
-            context = browser.new_context(service_workers="block", **options)
+            context = browser.new_context(
+                service_workers="block", reduced_motion=MOTION, **options
+            )
             return signed_in(contexts.enter_context(closing(context)).new_page(), url)
 
         yield open_at

@@ -62,6 +62,7 @@ def test_a_long_answer_streams_smoothly(page: Page, browser: Browser, scripted: 
     answer_text = PARAGRAPH * PARAGRAPHS
     assert len(scripted.generation.tokenizer.encode(answer_text)) >= 6_000
     scripted.generation.script, scripted.generation.delay = answer_text, 0.001
+    page.emulate_media(reduced_motion="no-preference")
     chat = signed_in(page, scripted.url)
     page.evaluate(WATCH_SHIFTS)
     categories = ["devtools.timeline", "disabled-by-default-devtools.timeline", "blink.user_timing"]
