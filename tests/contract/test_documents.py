@@ -126,8 +126,8 @@ def test_what_is_not_read_yet_is_counted(device: Service) -> None:
     with httpx.Client(
         base_url=device.url, headers=device.headers, timeout=60, verify=False
     ) as client:
-        minutes_of_work = ("long.txt", prose(5_000))
-        reply = client.post("/v1/files", files={"file": minutes_of_work}, data={"collection": "c"})
+        much_work = ("long.txt", prose(2_500))
+        reply = client.post("/v1/files", files={"file": much_work}, data={"collection": "c"})
         _, own = ask(device)
         assert [source["id"] for source in own["sources"]] == [lodge]
         assert own["unread_documents"] == 1
