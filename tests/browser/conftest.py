@@ -202,6 +202,13 @@ def browser(playwright: Playwright) -> Iterator[Browser]:
     running.close()
 
 
+@pytest.fixture(scope="package")
+def modules(browser: Browser, scripted_device: Scripted) -> Iterator[Page]:
+    """A page in which tests try what its modules offer, and which they leave as it is."""
+    with closing(browser.new_context(service_workers="block")) as context:
+        yield signed_in(context.new_page(), scripted_device.url).page
+
+
 @pytest.fixture
 def context(browser: Browser) -> Iterator[BrowserContext]:
     context = browser.new_context(
