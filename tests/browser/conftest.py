@@ -241,9 +241,7 @@ def opened(browser: Browser) -> Iterator[Opened]:
     with ExitStack() as contexts:
 
         def open_at(url: str, **options: Any) -> ChatPage:
-            context = browser.new_context(
-                service_workers="block", reduced_motion=MOTION, **options
-            )
+            context = browser.new_context(service_workers="block", reduced_motion=MOTION, **options)
             return signed_in(contexts.enter_context(closing(context)).new_page(), url)
 
         yield open_at

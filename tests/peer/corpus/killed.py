@@ -1,6 +1,6 @@
 """A build of a corpus that is ended by a signal before a call; run as a process.
 
-   python -m tests.peer.corpus.killed SOURCE OUT CALL SIGNAL CALLS-BEFORE build|append
+python -m tests.peer.corpus.killed SOURCE OUT CALL SIGNAL CALLS-BEFORE build|append
 """
 
 from __future__ import annotations
