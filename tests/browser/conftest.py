@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import httpx
 import pytest
@@ -54,6 +54,9 @@ CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 _FOLDER = Path(__file__).parent
 ANSWER = (_FOLDER / "answer.md").read_text()
 Opened = Callable[..., ChatPage]
+# What breathes or blinks is drawn sixty times a second while an answer is waited for: without a
+# GPU that takes the time of those who write it.
+MOTION: Literal["reduce"] = "reduce"
 # A machine may be busy: what is waited for decides, not how long it takes.
 expect.set_options(timeout=60_000)
 
@@ -99,7 +102,9 @@ def device(pair: Pair) -> Service:
 @pytest.fixture
 def emptied(device: Service) -> Iterator[None]:
     """The device's documents and projects are the test's own; they are deleted after it."""
-    with httpx.Client(base_url=device.url, headers=device.headers, timeout=60) as client:
+    with httpx.Client(
+        base_url=device.url, headers=device.headers, timeout=60, verify=False
+    ) as client:
         _delete_all(client)
         yield
         _delete_all(client)
@@ -197,6 +202,13 @@ def browser(playwright: Playwright) -> Iterator[Browser]:
     running.close()
 
 
+@pytest.fixture(scope="package")
+def modules(browser: Browser, scripted_device: Scripted) -> Iterator[Page]:
+    """A page in which tests try what its modules offer, and which they leave as it is."""
+    with closing(browser.new_context(service_workers="block")) as context:
+        yield signed_in(context.new_page(), scripted_device.url).page
+
+
 @pytest.fixture
 def context(browser: Browser) -> Iterator[BrowserContext]:
     context = browser.new_context(
@@ -205,6 +217,7 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
         accept_downloads=True,
         # What a worker fetches no route of a test would see.
         service_workers="block",
+        reduced_motion=MOTION,
     )
     yield context
     context.close()
@@ -228,7 +241,7 @@ def opened(browser: Browser) -> Iterator[Opened]:
     with ExitStack() as contexts:
 
         def open_at(url: str, **options: Any) -> ChatPage:
-            context = browser.new_context(service_workers="block", **options)
+            context = browser.new_context(service_workers="block", reduced_motion=MOTION, **options)
             return signed_in(contexts.enter_context(closing(context)).new_page(), url)
 
         yield open_at

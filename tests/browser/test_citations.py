@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from harness.pdf import pdf
 from harness.services import Service
-from tests.browser.conftest import Opened, Scripted, signed_in
+from tests.browser.conftest import Opened
 from tests.browser.page import ChatPage
 
 NOTE = """# The boat house
@@ -34,13 +34,7 @@ _CITED = """([html, texts]) => import("/static/js/chat/citations.js").then((modu
 })"""
 
 
-@pytest.fixture
-def signed(page: Page, scripted: Scripted) -> Page:
-    signed_in(page, scripted.url)
-    return page
-
-
-def test_a_sentence_is_marked_with_what_it_rests_on(signed: Page) -> None:
+def test_a_sentence_is_marked_with_what_it_rests_on(modules: Page) -> None:
     for html, passages, shown in (
         (
             "<p>The oar hangs behind the door. It is blue.</p>",
@@ -77,14 +71,14 @@ def test_a_sentence_is_marked_with_what_it_rests_on(signed: Page) -> None:
             ["The oar hangs.", []],
         ),
     ):
-        assert signed.evaluate(_CITED, [html, passages]) == shown, html
+        assert modules.evaluate(_CITED, [html, passages]) == shown, html
 
 
-def test_no_passage_is_used_without_a_word_of_it(signed: Page) -> None:
-    assert signed.evaluate(_RESTS, ["The oar hangs here.", [0], ["paint brush"]]) == []
-    assert signed.evaluate(_RESTS, ["The oar hangs here.", [0], ["hangs brush"]]) == [0]
-    assert signed.evaluate(_RESTS, ["Yes.", [], ["paint"]]) == []
-    assert signed.evaluate(_RESTS, ["Anything.", [], []]) == []
+def test_no_passage_is_used_without_a_word_of_it(modules: Page) -> None:
+    assert modules.evaluate(_RESTS, ["The oar hangs here.", [0], ["paint brush"]]) == []
+    assert modules.evaluate(_RESTS, ["The oar hangs here.", [0], ["hangs brush"]]) == [0]
+    assert modules.evaluate(_RESTS, ["Yes.", [], ["paint"]]) == []
+    assert modules.evaluate(_RESTS, ["Anything.", [], []]) == []
 
 
 @pytest.mark.usefixtures("emptied")

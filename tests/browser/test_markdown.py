@@ -49,6 +49,7 @@ def until_code(chat: ChatPage) -> None:
 
 def test_markdown_is_drawn_while_both_sides_write_it(told: ChatPage) -> None:
     page = told.page
+    page.emulate_media(reduced_motion="no-preference")
     page.evaluate(WATCH_SHIFTS)
     answer = told.ask(QUESTION)
     until_code(told)

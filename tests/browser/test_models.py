@@ -42,13 +42,15 @@ def served() -> Served:
 
 @pytest.fixture
 def alone(tmp_path: Path, embedded_gguf: Path, corpus: Path) -> Iterator[str]:
-    """The address of a device in a home of its own, which has two more models in it.
+    """The address of a device in a home of its own, which has three more models in it.
 
     `dragon up` has started it, with its peer.
     """
     models = tmp_path / "models"
     models.mkdir()
     shutil.copy(embedded_gguf, models / "small.gguf")
+    whole = embedded_gguf.read_bytes()
+    (models / "half.gguf").write_bytes(whole[: len(whole) // 2])  # its header says it is fine
     (models / "damaged.gguf").write_bytes(b"nothing")
     url = f"http://127.0.0.1:{(port := free_port())}"
     environment = os.environ | {
@@ -102,9 +104,15 @@ def test_a_server_that_wants_a_key_is_given_it_on_the_page(
         assert "sesame" not in str(page.evaluate("() => ({ ...localStorage, ...sessionStorage })"))
 
 
-@pytest.mark.timeout(600)  # it starts both services twice
-def test_from_the_welcome_to_a_model(page: Page, alone: str) -> None:
-    signed_in(page, alone)
+@pytest.mark.timeout(900)  # it starts both services four times
+def test_from_the_welcome_to_a_model_and_back_in_mid_chat(page: Page, alone: str) -> None:
+    chat = signed_in(page, alone)
+    to_a_model(page)
+    and_back(chat)
+    a_broken_one_is_not_taken(page)
+
+
+def to_a_model(page: Page) -> None:
     expect(page.get_by_test_id("in-use")).to_contain_text(f"{EMBEDDED_WRITER.stem}, answers quote")
     page.get_by_test_id("choose-model").click()
     expect(page.get_by_test_id("model-now")).to_contain_text("the built-in model")
@@ -129,58 +137,52 @@ def test_from_the_welcome_to_a_model(page: Page, alone: str) -> None:
     paced = page.get_by_test_id("pick-model").filter(has_text=PACED)
     expect(paced).to_have_count(1)
     expect(paced).to_contain_text("small")
+    page.keyboard.press("Escape")
 
 
-@pytest.mark.timeout(900)  # it starts both services four times
-def test_a_model_takes_over_in_mid_chat_and_back_and_a_broken_one_does_not(
-    page: Page, alone: str, tmp_path: Path
-) -> None:
-    chat = signed_in(page, alone)
-    picker = page.get_by_test_id("model-picker")
+def and_back(chat: ChatPage) -> None:
+    """To the built-in model, while the other one answers."""
+    page, name = chat.page, EMBEDDED_WRITER.stem
+    picker, upcoming = page.get_by_test_id("model-picker"), page.get_by_test_id("upcoming")
     letter = "The gym locker's code is 4711. The key of the shed hangs in the pantry."
     chat.add("letter.txt", letter)
     before = chat.answered("What is the gym locker's code?")
     picker.click()
-    paced = page.get_by_test_id("pick-model").filter(has_text=PACED)
-    expect(paced).to_have_count(1)
-    expect(paced).to_contain_text(EMBEDDED_WRITER.stem)
-    page.get_by_test_id("pick-model").filter(has_text="small").click()
-    expect(page.get_by_test_id("upcoming")).to_contain_text("small is being loaded")
+    own = page.get_by_test_id("pick-model").filter(has_text=name)
+    expect(own).to_have_attribute("aria-checked", "false")
+    expect(own).not_to_contain_text(PACED)
+    own.click()
+    expect(upcoming).to_contain_text(f"{name} is being loaded")
     page.reload()
-    expect(page.get_by_test_id("upcoming")).to_contain_text("small is being loaded")
+    expect(upcoming).to_contain_text(f"{name} is being loaded")
     chat.wait_answer(before)
     page.evaluate(_WATCH_HEADER)
     meanwhile = chat.answered("Where is the key of the shed?")
     assert "pantry" in chat.text(meanwhile)
     page.get_by_test_id("prompt").fill("What is the code")
-    expect(picker).to_contain_text("small", timeout=_LOADED_MS)
-    expect(page.get_by_test_id("upcoming")).to_be_hidden()
+    expect(picker).to_contain_text(name, timeout=_LOADED_MS)
+    expect(upcoming).to_be_hidden()
     expect(page.get_by_test_id("prompt")).to_have_value("What is the code")
     expect(page.get_by_test_id("send")).to_be_enabled()
     after = chat.answered("What is the gym locker's code?")
     assert "4711" in chat.text(after)
     assert "4711" in chat.text(before)
-    picker.click()
-    own = page.get_by_test_id("pick-model").filter(has_text=EMBEDDED_WRITER.stem)
-    expect(own).to_have_attribute("aria-checked", "false")
-    own.click()
-    expect(picker).to_contain_text(EMBEDDED_WRITER.stem, timeout=_LOADED_MS)
-    expect(page.get_by_test_id("upcoming")).to_be_hidden()
-    back = chat.answered("Where is the key of the shed?")
-    assert "pantry" in chat.text(back)
     assert "Device unreachable" not in page.evaluate("() => window.headers")
-    whole = tmp_path / "models" / "small.gguf"
-    half = whole.read_bytes()[: whole.stat().st_size // 2]  # as its header says it is fine
-    whole.unlink()  # who still runs it has all of it
-    whole.write_bytes(half)
     picker.click()
-    page.get_by_test_id("pick-model").filter(has_text="small").click()
+    expect(own).to_have_attribute("aria-checked", "true")
+    expect(own).to_contain_text(PACED)
+    page.keyboard.press("Escape")
+
+
+def a_broken_one_is_not_taken(page: Page) -> None:
+    page.get_by_test_id("model-picker").click()
+    page.get_by_test_id("pick-model").filter(has_text="half").click()
     upcoming, name = page.get_by_test_id("upcoming"), EMBEDDED_WRITER.stem
     expect(upcoming).to_contain_text(f"Until it is ready, {name} answers")
-    expect(upcoming).to_contain_text(f"small could not be loaded, so {name}")
+    expect(upcoming).to_contain_text(f"half could not be loaded, so {name}")
     expect(page.get_by_test_id("connection")).to_be_hidden()
     page.get_by_test_id("upcoming-open").click()
-    expect(page.locator("#models")).to_contain_text("small could not be loaded")
+    expect(page.locator("#models")).to_contain_text("half could not be loaded")
     expect(page.get_by_test_id("model-now")).to_contain_text("the built-in model")
 
 

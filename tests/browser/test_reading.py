@@ -169,9 +169,8 @@ _MARKED = """([text, search]) => import("/static/js/chat/found.js").then((module
   module.marked(text, search).map((piece) => piece.textContent ?? piece))"""
 
 
-def test_a_hit_begins_a_little_before_the_word(page: Page, scripted: Scripted) -> None:
-    signed_in(page, scripted.url)
+def test_a_hit_begins_a_little_before_the_word(modules: Page) -> None:
     before = "All of this stands long before what is sought and would hide the "
-    found = page.evaluate(_MARKED, [f"{before}herons", "heron"])
+    found = modules.evaluate(_MARKED, [f"{before}herons", "heron"])
     assert found == ["…", "and would hide the ", "herons", ""]
-    assert page.evaluate(_MARKED, ["Some herons", "heron"]) == ["Some ", "herons", ""]
+    assert modules.evaluate(_MARKED, ["Some herons", "heron"]) == ["Some ", "herons", ""]

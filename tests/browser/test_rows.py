@@ -15,8 +15,7 @@ B109,Strada Race,95
 _ROWS = """(text) => import("/static/js/chat/rows.js").then((module) => module.rowsOf(text))"""
 
 
-def test_rows_are_read_where_all_have_the_same_columns(page: Page, scripted: Scripted) -> None:
-    signed_in(page, scripted.url)
+def test_rows_are_read_where_all_have_the_same_columns(modules: Page) -> None:
     for text, rows in (
         ("code: B1; price: 3", [["code", "price"], ["B1", "3"]]),
         ("code: B1; at: 9:30 | code: B2; at: ", [["code", "at"], ["B1", "9:30"], ["B2", ""]]),
@@ -25,7 +24,7 @@ def test_rows_are_read_where_all_have_the_same_columns(page: Page, scripted: Scr
         ("The price is 3; the code is B1.", []),
         ("code: B1", []),
     ):
-        assert page.evaluate(_ROWS, text) == rows, text
+        assert modules.evaluate(_ROWS, text) == rows, text
 
 
 def test_they_are_sorted_copied_with_tabs_and_still_cite(chat: ChatPage, emptied: None) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
-from harness.services import Service
-from tests.browser.conftest import signed_in
 from tests.browser.page import ChatPage
 
 _MADE = """([text, english]) => import("/static/js/chat/questions.js").then((module) =>
@@ -19,13 +17,7 @@ def made(page: Page, text: str, *, english: bool = True) -> list[object]:
     return found
 
 
-@pytest.fixture
-def signed(page: Page, device: Service) -> Page:
-    signed_in(page, device.url)
-    return page
-
-
-def test_a_sentence_is_asked_for_what_it_says(signed: Page) -> None:
+def test_a_sentence_is_asked_for_what_it_says(modules: Page) -> None:
     for sentence, question in {
         "The chimney is swept in September.": "When is the chimney swept?",
         "The boat is kept in the shed.": "Where is the boat kept?",
@@ -40,37 +32,37 @@ def test_a_sentence_is_asked_for_what_it_says(signed: Page) -> None:
         "The dog is happy and the cat is in the garden.": None,
         "The man was noted on Monday.": None,
     }.items():
-        assert made(signed, f"A title\n\n{sentence}\n") == ([question] if question else []), (
+        assert made(modules, f"A title\n\n{sentence}\n") == ([question] if question else []), (
             sentence
         )
-    assert made(signed, "The chimney is swept in September.\n", english=False) == []
+    assert made(modules, "The chimney is swept in September.\n", english=False) == []
 
 
-def test_headings_and_labels_are_quoted(signed: Page) -> None:
-    assert made(signed, "# Statutes\n\n## § 3 Rent\n\nIt is due.\n\n### Pets?\n") == ["Rent"]
+def test_headings_and_labels_are_quoted(modules: Page) -> None:
+    assert made(modules, "# Statutes\n\n## § 3 Rent\n\nIt is due.\n\n### Pets?\n") == ["Rent"]
     paragraphs = (
         "Manual\n\nHot water. Turn it.\n\nHoliday mode. Press it.\n\nService. Once a year.\n"
     )
-    assert made(signed, paragraphs) == ["Hot water", "Holiday mode", "Service"]
+    assert made(modules, paragraphs) == ["Hot water", "Holiday mode", "Service"]
     labels = "Miete: 410 Euro\nHausmeister: Herr Abel\nKaution: 800 Euro\n"
-    assert made(signed, labels, english=False) == ["Miete", "Hausmeister", "Kaution"]
+    assert made(modules, labels, english=False) == ["Miete", "Hausmeister", "Kaution"]
     # What is asked already is not asked by its heading, too.
     lease = "# Lease\n\n## Rent\n\nThe rent is 840 euros.\n\n## Pets\n\nOne dog.\n"
-    assert made(signed, lease) == ["What is the rent?", "Pets"]
+    assert made(modules, lease) == ["What is the rent?", "Pets"]
     words = "# Lease\n\n## Rent\n\nThe current fee is 8 euros.\n\n## Pets\n\nOne dog.\n"
-    assert made(signed, words) == ["What is the current fee?", "Rent", "Pets"]
+    assert made(modules, words) == ["What is the current fee?", "Rent", "Pets"]
     letters = "From: Anna\nTo: Ben\nAnna: Hello.\nBen: Hi.\nAnna: Bye.\n"
-    assert made(signed, letters) == ["Ben"]
-    assert made(signed, "A TALE\n\nBY NOBODY\n\nLONDON\n\nHe said: It rains.\n") == []
+    assert made(modules, letters) == ["Ben"]
+    assert made(modules, "A TALE\n\nBY NOBODY\n\nLONDON\n\nHe said: It rains.\n") == []
 
 
-def test_a_row_is_asked_for_by_its_name(signed: Page) -> None:
+def test_a_row_is_asked_for_by_its_name(modules: Page) -> None:
     rows = "id: S1; store: Lyon; revenue: 5000\nid: S2; store: Turin; revenue: 7500\n"
-    assert made(signed, rows) == [
+    assert made(modules, rows) == [
         {"column": "revenue", "row": "Lyon"},
         {"column": "revenue", "row": "Turin"},
     ]
-    assert made(signed, "id: S1; day: 1 May\nid: S2; day: 1 May\n") == []
+    assert made(modules, "id: S1; day: 1 May\nid: S2; day: 1 May\n") == []
 
 
 def test_they_are_in_the_language_of_the_page_and_answered(german: ChatPage) -> None:

@@ -28,10 +28,9 @@ class Pair:
 
 
 @contextmanager
-def linked(setup: Setup, corpus: Path, rtt_s: float = 0.0) -> Iterator[Pair]:
-    """A device and its peer, connected."""
+def tied(setup: Setup, peer: Service, rtt_s: float = 0.0) -> Iterator[Pair]:
+    """A device, connected to a peer."""
     with (
-        services.peer(setup, corpus) as peer,
         relay(peer.port, Network(rtt_s)) as network,
         services.device(setup, network.port) as device,
     ):
@@ -39,12 +38,24 @@ def linked(setup: Setup, corpus: Path, rtt_s: float = 0.0) -> Iterator[Pair]:
         yield Pair(device, peer, network)
 
 
-def pair(setup: Setup, corpus: Path) -> Iterator[Pair]:
-    """With the notes that are asked for."""
-    with linked(setup, corpus) as running:
-        two_sided.upload_notes(running.device, questions())
-        services.wait_joint(running.device)
+@contextmanager
+def linked(setup: Setup, corpus: Path, rtt_s: float = 0.0) -> Iterator[Pair]:
+    """A device and its peer, connected."""
+    with services.peer(setup, corpus) as peer, tied(setup, peer, rtt_s) as running:
         yield running
+
+
+def noted(running: Pair) -> Pair:
+    """With the notes that are asked for."""
+    two_sided.upload_notes(running.device, questions())
+    services.wait_joint(running.device)
+    return running
+
+
+def pair(setup: Setup, corpus: Path) -> Iterator[Pair]:
+    """A device and its peer, connected, with the notes that are asked for."""
+    with linked(setup, corpus) as running:
+        yield noted(running)
 
 
 @pytest.fixture(scope="package")

@@ -21,6 +21,8 @@ _SENSE: dict[str, Any] = {
     "max_tokens": 2, "max_output_tokens": 2, "options": {"num_predict": 2},
     "start": 0, "end": 500, "number": 1, "limit": 100, "temperature": 0.0, "path": "/tmp",
 }  # fmt: skip
+# Has an answer say what it was written from. With ids in it, the cloud takes part as well.
+_TELLING = {"dragon": {"private": True}}
 # What stands in the place of another field, where a body has both.
 _RATHER = {"prompt": {"input"}, "messages": {"prompt"}}
 
@@ -105,9 +107,11 @@ class Maker:
         ):
             if name in own and not own.keys() & _RATHER.get(name, set()):
                 least[name] = self._value(name, own[name], identity)
+        if "dragon" in own:
+            least |= _TELLING
         found = [least]
         for name, each in own.items():
-            if name not in least:
+            if name not in least or name in _TELLING:
                 value = self._value(name, each, identity, optional=True)
                 nested = self._whole(each)
                 if nested.get("type") == "object":

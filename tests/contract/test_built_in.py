@@ -66,7 +66,7 @@ def test_no_answer_says_the_models_own_instructions(device: Service, cloud: str)
     turns: list[dict[str, str]] = []
     for question in ASKED:
         turns.append(user(question))
-        body = {"messages": turns, "max_tokens": 40, "temperature": 0, "dragon": {"cloud": cloud}}
+        body = {"messages": turns, "max_tokens": 24, "temperature": 0, "dragon": {"cloud": cloud}}
         text = posted(device, CHAT, **body)["choices"][0]["message"]["content"]
         assert not runs(text) & told, (question, text)
         turns.append({"role": "assistant", "content": text})
@@ -92,8 +92,8 @@ def test_an_answer_of_a_least_length_is_no_quotation(device: Service, question: 
         asked |= {"messages": [user(question)], "dragon": {"cloud": "never"}}
         return int(posted(device, CHAT, **asked)["usage"]["completion_tokens"])
 
-    assert written(ignore_eos=True, max_tokens=40) == 40
-    assert written(min_tokens=20, max_tokens=40) >= 20
+    assert written(ignore_eos=True, max_tokens=24) == 24
+    assert written(min_tokens=20, max_tokens=24) >= 20
     assert written(max_tokens=3, n=2, logprobs=True) == 6
 
 

@@ -21,7 +21,7 @@ from tests.contract.asking import Ask, eventually
 from tests.contract.conftest import Pair, linked
 
 pytestmark = pytest.mark.services
-CLIENTS = 50
+CLIENTS = 24
 CANCELLED = 'dragon_answers_total{mode="coupled",outcome="cancelled"}'
 
 

@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from app.api_keys import Documents, May, api_keys
+from harness import warm
 from harness.services import KEY, ROOT, Service
 from tests.contract.conftest import Pair
 
@@ -24,12 +25,16 @@ NOTE = "The spare key of the cabin in Ravello hangs under the third flowerpot."
 QUESTION = "Where does the spare key of the cabin in Ravello hang?"
 
 
-def command(device: Service, directory: Path, *arguments: str) -> subprocess.Popen[str]:
+def environment(device: Service) -> dict[str, str]:
     env = {name: value for name, value in os.environ.items() if not name.startswith("DRAGON_")}
+    own = {"DRAGON_PORT": str(device.port), "DRAGON_API_KEY": KEY}
+    return env | own | {"PYTHONPATH": str(ROOT)}
+
+
+def command(device: Service, directory: Path, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "cli", *arguments],
-        env={**env, "PYTHONPATH": str(ROOT), "DRAGON_PORT": str(device.port)}
-        | {"DRAGON_API_KEY": KEY},
+        env=environment(device),
         cwd=directory,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -38,9 +43,8 @@ def command(device: Service, directory: Path, *arguments: str) -> subprocess.Pop
 
 
 def run(device: Service, directory: Path, *arguments: str) -> tuple[int, str, str]:
-    process = command(device, directory, *arguments)
-    output, errors = process.communicate(timeout=120)
-    return process.returncode, output, errors
+    done = warm.run("cli", arguments, environment(device), directory=directory, timeout=120)
+    return done.returncode, done.stdout, done.stderr
 
 
 def test_a_first_session(exact: Pair, tmp_path: Path) -> None:

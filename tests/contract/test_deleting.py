@@ -52,7 +52,9 @@ def device(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 
 @pytest.fixture
 def client(device: Service) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=device.url, headers=device.headers, timeout=WAIT_S) as client:
+    with httpx.Client(
+        base_url=device.url, headers=device.headers, timeout=WAIT_S, verify=False
+    ) as client:
         yield client
 
 

@@ -32,21 +32,30 @@ def setup(folder: Path, backend: str, gguf: Path) -> Setup:
 
 
 @contextmanager
-def running(own: Setup, cloud: Setup, corpus: Path) -> Iterator[Service]:
-    """A device, with the notes that are asked for, and its peer."""
-    with services.peer(cloud, corpus) as peer, services.device(own, peer.port) as device:
+def running(own: Setup, peer: Service) -> Iterator[Service]:
+    """A device of a peer, with the notes that are asked for."""
+    with services.device(own, peer.port) as device:
         two_sided.upload_notes(device, questions())
         services.wait_joint(device)
         yield device
 
 
 @pytest.fixture(scope="module")
-def device(
-    embedded_gguf: Path, corpus: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Service]:
+def both(embedded_gguf: Path, tmp_path_factory: pytest.TempPathFactory) -> Setup:
+    return setup(tmp_path_factory.mktemp("both"), LLAMA, embedded_gguf)
+
+
+@pytest.fixture(scope="module")
+def peer(both: Setup, corpus: Path) -> Iterator[Service]:
+    """llama.cpp in the cloud."""
+    with services.peer(both, corpus) as peer:
+        yield peer
+
+
+@pytest.fixture(scope="module")
+def device(both: Setup, peer: Service) -> Iterator[Service]:
     """llama.cpp on both sides."""
-    both = setup(tmp_path_factory.mktemp("both"), LLAMA, embedded_gguf)
-    with running(both, both, corpus) as device:
+    with running(both, peer) as device:
         yield device
 
 
@@ -76,12 +85,12 @@ def test_it_writes_the_text_of_torch_in_every_mode(device: Service, exact: Pair)
     check(device, exact.device)
 
 
-@pytest.mark.parametrize(("own", "cloud"), [(LLAMA, TORCH), (TORCH, LLAMA)])
+@pytest.mark.parametrize("own", [LLAMA, TORCH])
 def test_so_it_does_on_one_side(
-    own: str, cloud: str, exact: Pair, embedded_gguf: Path, corpus: Path, tmp_path: Path
+    own: str, peer: Service, exact: Pair, embedded_gguf: Path, tmp_path: Path
 ) -> None:
-    sides = (setup(tmp_path / each, each, embedded_gguf) for each in (own, cloud))
-    with running(*sides, corpus) as device:
+    other = exact.peer if own == LLAMA else peer
+    with running(setup(tmp_path, own, embedded_gguf), other) as device:
         check(device, exact.device)
 
 

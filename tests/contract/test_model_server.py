@@ -70,14 +70,14 @@ def test_servers_on_either_side_write_the_text_of_torch(
     file = tmp_path / f"{SMALL_MODEL.name}.gguf"
     gguf_file.write(free, file)
     found = []
-    for own, remote in ((free, free), (llama.url, llama.url), (file, llama.url)):
-        folder = tmp_path / str(len(found))
-        cloud = setup(folder / "cloud", DRAGON_MODEL=str(remote))
-        with (
-            services.peer(cloud, corpus) as peer,
-            services.device(setup(folder / "own", DRAGON_MODEL=str(own)), peer.port) as device,
-        ):
-            found.append(texts(device))
+    with (
+        services.peer(setup(tmp_path / "torch", DRAGON_MODEL=str(free)), corpus) as torch,
+        services.peer(setup(tmp_path / "server", DRAGON_MODEL=llama.url), corpus) as server,
+    ):
+        for own, peer in ((free, torch), (llama.url, server), (file, server)):
+            folder = tmp_path / str(len(found))
+            with services.device(setup(folder, DRAGON_MODEL=str(own)), peer.port) as device:
+                found.append(texts(device))
     assert found[0] == found[1] == found[2]
     assert all(found[0])
 
@@ -88,6 +88,36 @@ def endless(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny.save(tmp_path_factory.mktemp("endless") / SMALL_MODEL.name)
 
 
+@pytest.fixture(scope="module")
+def failing(
+    endless: Path, corpus: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Service, Behaviour]]:
+    """A peer, and what its model server does."""
+    behaviour = Behaviour()
+    with (
+        serving(Served(*ModelChoice(model=str(endless)).load()), behaviour) as url,
+        services.peer(setup(tmp_path_factory.mktemp("cloud"), DRAGON_MODEL=url), corpus) as peer,
+    ):
+        yield peer, behaviour
+
+
+@pytest.fixture
+def cloud(failing: tuple[Service, Behaviour]) -> tuple[Service, Behaviour]:
+    """The same, before anything fails."""
+    behaviour = failing[1]
+    behaviour.pause_s, behaviour.fault, behaviour.statuses = 0.02, "", []
+    return failing
+
+
+@pytest.fixture(scope="module")
+def device(
+    endless: Path, failing: tuple[Service, Behaviour], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Service]:
+    own = setup(tmp_path_factory.mktemp("own"), DRAGON_MODEL=str(endless))
+    with services.device(own, failing[0].port) as device:
+        yield device
+
+
 def begin(device: Service, talk: Chat, **more: Any) -> None:
     """An answer that is being written."""
     services.wait_joint(device)
@@ -96,12 +126,11 @@ def begin(device: Service, talk: Chat, **more: Any) -> None:
 
 
 def test_a_server_that_dies_is_an_error_on_the_device(
-    endless: Path, corpus: Path, tmp_path: Path
+    endless: Path, cloud: tuple[Service, Behaviour], tmp_path: Path
 ) -> None:
     with (
         process(endless, tmp_path / "log", pause_ms=200) as server,
-        services.peer(setup(tmp_path / "cloud", DRAGON_MODEL=str(endless)), corpus) as peer,
-        services.device(setup(tmp_path / "own", DRAGON_MODEL=server.url), peer.port) as device,
+        services.device(setup(tmp_path, DRAGON_MODEL=server.url), cloud[0].port) as device,
         chat(device) as talk,
     ):
         begin(device, talk)
@@ -111,21 +140,6 @@ def test_a_server_that_dies_is_an_error_on_the_device(
             "the model server cannot be reached: Connection refused"
         )
         assert error["error"]["code"] == "model_server_error"
-
-
-@pytest.fixture(scope="module")
-def failing(
-    endless: Path, corpus: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Service, Behaviour]]:
-    """A device, and what the model server of its peer does."""
-    folder = tmp_path_factory.mktemp("failing")
-    behaviour = Behaviour()
-    with (
-        serving(Served(*ModelChoice(model=str(endless)).load()), behaviour) as url,
-        services.peer(setup(folder / "cloud", DRAGON_MODEL=url), corpus) as peer,
-        services.device(setup(folder / "own", DRAGON_MODEL=str(endless)), peer.port) as device,
-    ):
-        yield device, behaviour
 
 
 @pytest.mark.parametrize(
@@ -138,10 +152,9 @@ def failing(
     ],
 )
 def test_a_server_that_fails_is_a_lost_cloud_on_the_peer(
-    failing: tuple[Service, Behaviour], fault: str, reason: str
+    device: Service, cloud: tuple[Service, Behaviour], fault: str, reason: str
 ) -> None:
-    device, behaviour = failing
-    behaviour.pause_s, behaviour.fault, behaviour.statuses = 0.02, "", []
+    behaviour = cloud[1]
     with chat(device) as talk:
         begin(device, talk)
         match fault:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 
 import httpx
 import pytest
@@ -24,6 +22,7 @@ from harness.raw_link import greeted, next_control, opening
 from harness.services import Service, Setup
 from tests.app.peer_link.toy_peer import until
 from tests.contract.asking import Ask, ask_all, dragon, upload
+from tests.contract.conftest import Pair
 
 pytestmark = pytest.mark.services
 
@@ -37,10 +36,9 @@ def setup(tmp_path_factory: pytest.TempPathFactory) -> Setup:
     return Setup(tmp_path_factory.mktemp("identity"), {"DRAGON_EXACT": "true"})
 
 
-@pytest.fixture(scope="module")
-def peer(setup: Setup, corpus: Path) -> Iterator[Service]:
-    with services.peer(setup, corpus) as peer:
-        yield peer
+@pytest.fixture
+def peer(exact_services: Pair) -> Service:
+    return exact_services.peer
 
 
 STEERING = (

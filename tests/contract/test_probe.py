@@ -8,8 +8,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,10 +24,10 @@ from dragon.link.address import PeerAddress
 from dragon.link.control import MAX_PROBE, Hello
 from dragon.retrieval import relevance
 from dragon.retrieval.embedder import PACKAGED_WEIGHTS_SHA256
-from harness import services
+from harness import services, warm
 from harness.models import SMALL_MODEL
 from harness.network_emulator import Network, relay
-from harness.services import KEY, ROOT, Service, Setup
+from harness.services import KEY, Service, Setup
 from tests import tiny
 from tests.samples import judge
 
@@ -85,11 +83,8 @@ def test_the_program_calibrates_and_finds_the_key_that_up_has_made(
     text.write_text(" ".join(random.Random(1).choices(words, k=2048)))
 
     def profiled(*arguments: str) -> Any:
-        done = subprocess.run(
-            [sys.executable, "-m", "cli", "profile", *arguments],
-            env=ours | {f"DRAGON_{name}": str(value) for name, value in settings.items()},
-            cwd=ROOT, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        env = ours | {f"DRAGON_{name}": str(value) for name, value in settings.items()}
+        done = warm.run("cli", ["profile", *arguments], env, timeout=240)
         assert done.returncode == 0, done.stderr
         assert "left out" not in done.stderr
         return json.loads((tmp_path / "profile.json").read_text())

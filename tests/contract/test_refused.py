@@ -39,7 +39,7 @@ def ask(
 def sent(device: Service, told: Told) -> list[str]:
     """The kinds of frames that have left the device for an answer."""
     url = f"{device.url}/api/ledger/{told['ledger']}"
-    reply = httpx.get(url, headers=device.headers, timeout=60).raise_for_status()
+    reply = httpx.get(url, headers=device.headers, timeout=60, verify=False).raise_for_status()
     return [frame["kind"] for frame in reply.json()["frames"]]
 
 

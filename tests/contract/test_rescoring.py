@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from harness.network_emulator import Network
 from harness.services import Setup
 from tests.contract.asking import Ask, ask_all, questions
-from tests.contract.conftest import Pair, pair
+from tests.contract.conftest import Pair, noted, tied
 
 
 @pytest.fixture(scope="module")
-def rescoring(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+def rescoring(exact_services: Pair, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """Exact services that re-score every third token, as the device says."""
     env = {"DRAGON_EXACT": "true", "DRAGON_RESCORE_EVERY": "3"}
-    yield from pair(Setup(tmp_path_factory.mktemp("rescoring"), env), corpus)
+    setup = Setup(tmp_path_factory.mktemp("rescoring"), env)
+    with tied(setup, exact_services.peer) as running:
+        yield noted(running)
 
 
 @pytest.mark.services

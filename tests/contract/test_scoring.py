@@ -52,7 +52,7 @@ def test_a_prompt_is_scored_by_both_sides(
     sides = {source["side"] for source in reply["dragon"]["choices"][0]["sources"]}
     assert sides == {"private", "public"}
     for position in range(1, len(ids)):
-        mixed = slow.parts(ids[:position], (), joint=True).sum(0).log()
+        mixed = slow.parts(ids[:1], ids[1:], position - 1, joint=True).sum(0).log()
         expected = float(mixed[ids[position]])
         assert found["token_logprobs"][position] == pytest.approx(expected, abs=CLOSE)
         top = sorted(found["top_logprobs"][position].values(), reverse=True)[:TOP]

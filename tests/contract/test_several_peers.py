@@ -57,14 +57,20 @@ def running(tmp_path_factory: pytest.TempPathFactory, corpus: Path) -> Iterator[
 
 
 @pytest.fixture
-def fleet(running: list[Service]) -> Iterator[Fleet]:
-    """All of them as they were, whatever a test has ended."""
-    device, *peers = running
-    services.wait_joint(device)
-    yield Fleet(device, peers)
+def peers(running: list[Service]) -> list[Service]:
+    """Both of them, whatever a test has ended."""
+    _, *peers = running
     for peer in peers:
         if not peer.process.is_alive():
             peer.restart()
+    return peers
+
+
+@pytest.fixture
+def fleet(running: list[Service], peers: list[Service]) -> Fleet:
+    device = running[0]
+    services.wait_joint(device)
+    return Fleet(device, peers)
 
 
 def sessions(peer: Service) -> float:
@@ -158,32 +164,32 @@ def test_no_answer_notices_that_peers_are_replaced(fleet: Fleet, corpus: Path) -
     assert all(answers)
 
 
-def test_a_draining_peer_is_not_ready_and_refuses_new_links(corpus: Path, tmp_path: Path) -> None:
-    with services.peer(Setup(tmp_path, peer_floor=Floor(20)), corpus) as peer:
-        with greeted(peer.port) as device:
-            device.send(opening(1))
-            assert next_control(device)["kind"] == "ready"
-            peer.signal(signal.SIGTERM)
-            while next_control(device)["kind"] != "draining":
-                pass
-            ready = httpx.get(f"{peer.url}/ready", timeout=WAIT_S)
-            assert (ready.status_code, ready.json()["draining"]) == (503, True)
-            with pytest.raises(InvalidStatus) as refused, link(peer.port):
-                pass
-            assert refused.value.response.status_code == 503
-            device.send(opening(2))  # sent before it could know
-            assert next_control(device)["kind"] == "ready"
-            device.send(json.dumps({"kind": "draining"}))
-            device.send(opening(3))
-            fault = next_control(device)
-            assert (fault["code"], fault["retry_s"]) == ("link.ending", 1)
-            for stream in (1, 2):
-                device.send(json.dumps({"kind": "close", "stream_id": stream, "reason": "done"}))
-            with pytest.raises(ConnectionClosed):  # noqa: PT012
-                while True:
-                    device.recv(timeout=WAIT_S)
-        peer.process.join(WAIT_S)
-        assert peer.process.exitcode == -signal.SIGTERM
+def test_a_draining_peer_is_not_ready_and_refuses_new_links(peers: list[Service]) -> None:
+    peer = peers[0]
+    with greeted(peer.port) as device:
+        device.send(opening(1))
+        assert next_control(device)["kind"] == "ready"
+        peer.signal(signal.SIGTERM)
+        while next_control(device)["kind"] != "draining":
+            pass
+        ready = httpx.get(f"{peer.url}/ready", timeout=WAIT_S)
+        assert (ready.status_code, ready.json()["draining"]) == (503, True)
+        with pytest.raises(InvalidStatus) as refused, link(peer.port):
+            pass
+        assert refused.value.response.status_code == 503
+        device.send(opening(2))  # sent before it could know
+        assert next_control(device)["kind"] == "ready"
+        device.send(json.dumps({"kind": "draining"}))
+        device.send(opening(3))
+        fault = next_control(device)
+        assert (fault["code"], fault["retry_s"]) == ("link.ending", 1)
+        for stream in (1, 2):
+            device.send(json.dumps({"kind": "close", "stream_id": stream, "reason": "done"}))
+        with pytest.raises(ConnectionClosed):  # noqa: PT012
+            while True:
+                device.recv(timeout=WAIT_S)
+    peer.process.join(WAIT_S)
+    assert peer.process.exitcode == -signal.SIGTERM
 
 
 def test_a_peer_waits_no_longer_than_it_is_set_to(corpus: Path, tmp_path: Path) -> None:

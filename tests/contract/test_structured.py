@@ -36,6 +36,11 @@ TOKENS = 160
 AT_ONCE = 4
 TORCH, LLAMA, SERVER = "torch", "llama.cpp", "llama-server"
 MODEL = SMALL_MODEL.name
+ENV = {
+    "DRAGON_ANSWERS": "words",
+    "DRAGON_FIRST_TOKEN_DEADLINE": "60",
+    "DRAGON_TOKENIZER": str(SMALL_MODEL),
+}
 ASK = [{"role": "user", "content": "Who keeps the lighthouse of Askham?"}]
 NAMES = ["name", "age", "tags"]
 
@@ -75,6 +80,13 @@ SCHEMAS = st.recursive(
 )
 
 
+@pytest.fixture(scope="module")
+def torch_peer(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    model = {"DRAGON_MODEL": str(SMALL_MODEL)}
+    with services.peer(Setup(tmp_path_factory.mktemp("torch"), ENV | model), corpus) as peer:
+        yield peer
+
+
 @pytest.fixture(scope="module", params=[TORCH, LLAMA, SERVER])
 def device(
     request: pytest.FixtureRequest,
@@ -89,15 +101,12 @@ def device(
         if request.param == SERVER:
             server = serving(embedded_gguf, folder / "log", slots=8)
             models[SERVER] = stack.enter_context(server).url
-        env = {
-            "DRAGON_ANSWERS": "words",
-            "DRAGON_FIRST_TOKEN_DEADLINE": "60",
-            "DRAGON_TOKENIZER": str(SMALL_MODEL),
-        }
-        other = LLAMA if request.param == TORCH else TORCH
-        theirs = Setup(folder / "peer", env | {"DRAGON_MODEL": models[other]})
-        own = Setup(folder / "device", env | {"DRAGON_MODEL": models[request.param]})
-        peer = stack.enter_context(services.peer(theirs, corpus))
+        if request.param == TORCH:
+            theirs = Setup(folder, ENV | {"DRAGON_MODEL": models[LLAMA]})
+            peer = stack.enter_context(services.peer(theirs, corpus))
+        else:
+            peer = request.getfixturevalue("torch_peer")
+        own = Setup(folder, ENV | {"DRAGON_MODEL": models[request.param]})
         running = stack.enter_context(services.device(own, peer.port))
         upload(running, "note.txt", "Obadiah Thornley keeps the lighthouse of Askham.")
         services.wait_joint(running)

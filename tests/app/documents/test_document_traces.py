@@ -140,7 +140,7 @@ async def test_an_answer_being_written_keeps_nothing_of_what_is_deleted(
 
 
 async def test_deletion_in_the_middle_of_ingestion(store: DocumentStore, tmp_path: Path) -> None:
-    document = await add(store, "stones.txt", prose(400).encode())
+    document = await add(store, "stones.txt", prose(200).encode())
     progress = await store.watch(document.id)
     async for each in progress:
         if each.stage == Phase.EMBEDDED:
@@ -294,7 +294,7 @@ async def test_a_start_clears_what_a_kill_left(tmp_path: Path) -> None:
 
 async def test_a_stop_in_the_middle_of_ingestion_resumes(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
-        document = await add(store, "stones.txt", prose(300).encode())
+        document = await add(store, "stones.txt", prose(150).encode())
         async for each in await store.watch(document.id):
             if each.stage == Phase.EMBEDDED:
                 break

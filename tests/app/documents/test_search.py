@@ -161,7 +161,7 @@ async def test_a_search_at_work_while_a_document_is_replaced_finds_one_version(
 async def test_a_version_that_fails_or_is_cancelled_replaces_nothing(store: DocumentStore) -> None:
     old = await ingest(store, "key.txt", NOTE)
     failed = await ingest(store, "key.txt", b"\x89PNG", replace=True)
-    cancelled = await add(store, "key.txt", prose(400).encode(), replace=True)
+    cancelled = await add(store, "key.txt", prose(120).encode(), replace=True)
     await store.cancel(cancelled.id)
     statuses = {each.id: each.status for each in await store.list()}
     assert statuses == {
@@ -197,9 +197,9 @@ async def test_the_old_version_stays_until_the_new_one_is_embedded(
     monkeypatch.setattr(index, "_PART", _PART)
     async with opened(tmp_path, model := Refusing()) as store:
         old = await ingest(store, "key.txt", NOTE)
-        new = await add(store, "key.txt", (prose(200) + OTHER.decode()).encode(), replace=True)
+        new = await add(store, "key.txt", (prose(120) + OTHER.decode()).encode(), replace=True)
         await asyncio.to_thread(model.waits.wait)
-        assert (await store.get(new.id)).chunks > 200
+        assert (await store.get(new.id)).chunks > 120
         # Its sentences, of which some have vectors, do not take the places of what is searched.
         hits = await store.search("the stone keeper", 5, relevant=False)
         assert {hit.document for hit in hits} == {old.id}

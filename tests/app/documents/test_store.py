@@ -327,7 +327,7 @@ async def test_cancelled_at_any_stage_and_retried(
 
 
 async def test_a_note_does_not_wait_behind_a_long_text(store: DocumentStore) -> None:
-    long = await add(store, "stones.txt", prose(3000).encode())
+    long = await add(store, "stones.txt", prose(1500).encode())
     async for each in await store.watch(long.id):
         if each.stage == Phase.EMBEDDED:
             break

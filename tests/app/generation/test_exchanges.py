@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from app.generation.exchanges import VECTORS, Exchanges, read
-from dragon.retrieval.embedder import Embedder
+from tests.samples import embedder
 
 
 @pytest.fixture(scope="module")
 def exchanges() -> Exchanges:
-    return Exchanges(Embedder.load())
+    return Exchanges(embedder())
 
 
 def test_the_vectors_are_those_of_the_messages() -> None:
@@ -19,7 +19,7 @@ def test_the_vectors_are_those_of_the_messages() -> None:
     messages = [exchange.message for exchange in read()]
     vectors = np.load(VECTORS)
     assert len(vectors) == len(messages)
-    np.testing.assert_allclose(vectors[some], Embedder.load().embed(messages[some]), atol=2e-3)
+    np.testing.assert_allclose(vectors[some], embedder().embed(messages[some]), atol=2e-3)
 
 
 def test_the_nearest_stands_last(exchanges: Exchanges) -> None:

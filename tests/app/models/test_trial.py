@@ -19,9 +19,12 @@ from app.settings import Settings
 from dragon.errors import ConfigurationError, InvalidRequestError, OverloadedError
 from dragon.inference.tokenizer import Tokenizer
 from dragon.localizable import Localizable
+from dragon.retrieval.embedder import Embedder
+from dragon.retrieval.judge import Judge
 from harness.faults.openai_server import Behaviour, Served, serving
 from harness.models import SMALL_MODEL
 from tests import tiny
+from tests.samples import embedder, judge
 
 
 def named(path: Path) -> Model:
@@ -38,6 +41,9 @@ async def _forever() -> None:
 @pytest.fixture(autouse=True)
 def _no_peer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRAGON_PEER_URL", "ws://127.0.0.1:9/v1/link")
+    # Loaded once: every trial in this process compares them with the peer's.
+    for kind, loaded in ((Embedder, embedder()), (Judge, judge())):
+        monkeypatch.setattr(kind, "load", lambda path, loaded=loaded: loaded)
 
 
 async def test_it_says_what_the_model_does(embedded_gguf: Path) -> None:

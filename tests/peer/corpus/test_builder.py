@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import signal
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -20,6 +19,7 @@ from rich.progress import Progress
 from dragon.errors import ConfigurationError, DocumentError, StorageError
 from dragon.retrieval.chunking import sentences
 from dragon.retrieval.index import Vectors
+from harness import warm
 from harness.faults.disk import small_disk
 from peer.corpus import builder as module
 from peer.corpus.builder import Sharding, build
@@ -172,40 +172,6 @@ def test_what_is_appended_is_as_if_built_at_once(tmp_path: Path) -> None:
         build(two, tmp_path / "nowhere", StandIn(), None)
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from peer.corpus import builder, shard
-from tests.peer.corpus.sources import StandIn
-
-# A background job of a shell without job control inherits that Ctrl-C is ignored.
-signal.signal(signal.SIGINT, signal.default_int_handler)
-blow, target, left = getattr(signal, sys.argv[4]), sys.argv[3], int(sys.argv[5])
-owner, name = {
-    "add": (shard.ShardWriter, "add"),
-    "state": (builder, "write_whole"),
-    "index": (shard, "build_index"),
-    "publish": (builder.Versions, "publish"),
-}[target]
-whole = getattr(owner, name)
-
-def cut(*arguments):
-    global left
-    left -= 1
-    if left < 0:
-        os.kill(os.getpid(), blow)
-    return whole(*arguments)
-
-setattr(owner, name, cut)
-builder.PART = 100
-source, out = Path(sys.argv[1]), Path(sys.argv[2])
-if sys.argv[6] == "append":
-    builder.build(source, out, StandIn(), None)
-else:
-    builder.build(source, out, StandIn(), builder.Sharding(2, 300))
-"""
-
-
 @pytest.mark.parametrize(
     ("how", "where", "after", "blow"),
     [
@@ -229,9 +195,11 @@ def test_a_build_that_is_ended_goes_on_where_it_was(
         make, version = partial(build, sharding=None), "v2"
     monkeypatch.setattr(module, "PART", 100)
     make(source, whole, StandIn())
-    command = [sys.executable, "-c", KILLED, str(source), str(out), where, blow, str(after), how]
-    ended = subprocess.run(command, check=False, capture_output=True)
-    assert ended.returncode == -getattr(signal, blow), ended.stderr
+    arguments = [str(source), str(out), where, blow, str(after), how]
+    log = tmp_path / "log"
+    ended = warm.start("tests.peer.corpus.killed", arguments, os.environ, log)
+    ended.join()
+    assert ended.exitcode == -getattr(signal, blow), log.read_text()
     if how == "append":
         Corpus.open(out).close()
     else:

@@ -163,7 +163,7 @@ def test_the_rarest_words_are_looked_up_first(one: Corpus, monkeypatch: pytest.M
 
 def test_an_index_finds_what_all_vectors_compared_find(one: Corpus, made: dict[str, Path]) -> None:
     indexed = Corpus.open(made["indexed"])
-    texts = [row.text for row in one._shards[0].passages(range(1, 200))]
+    texts = [row.text for row in one._shards[0].passages(range(1, 200, 4))]
     vectors = StandIn().embed([embedded_text(text, "other") for text in texts])
     shared = [
         len({*indexed.nearest(vector, 5)} & {*one.nearest(vector, 5)}) / 5 for vector in vectors

@@ -36,7 +36,8 @@ def client(address: str) -> Iterator[ollama.Client]:
 
 @pytest.fixture
 def http(address: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=f"http://{address}", headers=HEADERS, timeout=60) as client:
+    url = f"http://{address}"
+    with httpx.Client(base_url=url, headers=HEADERS, timeout=60, verify=False) as client:
         yield client
 
 

@@ -24,7 +24,7 @@ from tests.samples import prose
 @pytest.fixture
 def client(library: str) -> Iterator[httpx.Client]:
     url = f"http://{library}/v1"
-    with httpx.Client(base_url=url, headers=HEADERS, timeout=60) as client:
+    with httpx.Client(base_url=url, headers=HEADERS, timeout=60, verify=False) as client:
         yield client
 
 
@@ -266,7 +266,7 @@ def test_the_text_that_citations_count_in(client: httpx.Client) -> None:
 
 
 def test_cancel_and_retry(client: httpx.Client, tmp_path: Path) -> None:
-    file_id = upload(client, "long.txt", prose(400).encode()).json()["id"]
+    file_id = upload(client, "long.txt", prose(200).encode()).json()["id"]
     with client.stream("GET", f"/files/{file_id}/events") as response:
         for line in filter(None, response.iter_lines()):
             if json.loads(line.removeprefix("data: "))["stage"] == "embedded":
@@ -281,7 +281,7 @@ def test_cancel_and_retry(client: httpx.Client, tmp_path: Path) -> None:
     assert retried["status"] == "uploaded"
     assert events(client, file_id)[-1]["status"] == "processed"
     processed = client.get(f"/files/{file_id}").json()
-    assert processed["chunks"] >= 400
+    assert processed["chunks"] >= 200
     for action in ("cancel", "retry"):  # nothing to do any more
         assert client.post(f"/files/{file_id}/{action}").json() == processed
 

@@ -117,7 +117,7 @@ def test_stopping_one_of_two(page: Page, generation: FakeGeneration) -> None:
 
 def test_stopping_at_once(page: Page, generation: FakeGeneration) -> None:
     generation.silence = 30.0
-    for _ in range(20):
+    for _ in range(8):
         answer = page.say()
         page.send({"type": "stop", "id": answer})
         assert page.until("done", answer)[-1]["finish_reason"] == "cancelled"

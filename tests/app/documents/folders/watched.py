@@ -63,7 +63,7 @@ async def eventually(
     while not await condition():
         if time.monotonic() > deadline:
             raise AssertionError(f"this did not happen: {await told() if told else condition}")
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.05)
 
 
 @asynccontextmanager

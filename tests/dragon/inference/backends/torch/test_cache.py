@@ -38,7 +38,7 @@ from tests import tiny
 
 TOLERANCE = 1e-5
 ROUNDS = 40
-LONG = 6000
+LONG = 3000
 
 
 @pytest.fixture(scope="module", params=tiny.ARCHITECTURES)
