@@ -19,7 +19,7 @@ PARAGRAPH = (
     "```python\ndef f(x):\n    return x + 1  # a comment\n```\n\n"
     "| a | b |\n|---|---|\n| 1 | 2 |\n\n"
 )
-PARAGRAPHS = 60
+PARAGRAPHS = 100
 
 # Marks in the trace when a third of the paragraphs is there, two thirds, and all.
 _UNTIL_DONE = """(answer, paragraphs) => new Promise((resolve) => {
@@ -53,14 +53,14 @@ def test_the_page_is_small(page: Page, device: Service) -> None:
 
 
 def test_a_long_answer_streams_smoothly(page: Page, browser: Browser, scripted: Scripted) -> None:
-    """Thousands of tokens: nothing jumps, and text at the end costs what it does at the beginning.
+    """Ten thousand tokens: nothing jumps, and text at the end costs what it does at the beginning.
 
     Work is counted in elements styled and objects laid out, which the machine's speed does not
     change. A part of the answer takes some for each frame and some for its text, so it must not
     have grown both in all and by frame.
     """
     answer_text = PARAGRAPH * PARAGRAPHS
-    assert len(scripted.generation.tokenizer.encode(answer_text)) >= 6_000
+    assert len(scripted.generation.tokenizer.encode(answer_text)) >= 10_000
     scripted.generation.script, scripted.generation.delay = answer_text, 0.001
     page.emulate_media(reduced_motion="no-preference")
     chat = signed_in(page, scripted.url)

@@ -19,7 +19,7 @@ from tests.browser.conftest import Scripted, signed_in
 from tests.browser.test_budget import PARAGRAPH
 
 FEW, MANY = 500, 5000
-WORDS = 600
+WORDS = 2000
 _CATEGORIES = ["devtools.timeline", "disabled-by-default-devtools.timeline", "toplevel"]
 _DEVTOOLS = "blink.mojom.DevToolsS"
 _DONE = """(answer) => new Promise((resolve) => {

@@ -11,7 +11,7 @@ from harness.services import ROOT
 from tests.browser.page import ChatPage
 
 _CHATS = ROOT / "bench" / "data" / "chats" / "counting"
-_TURNS = 8
+_TURNS = 12
 _WORD = re.compile(r"\w{4,}|\d+")
 
 

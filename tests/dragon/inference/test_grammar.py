@@ -42,7 +42,7 @@ def written(text: str, chance: random.Random, most: int = 40) -> list[int]:
     return tokens
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.sampled_from(GRAMMARS), st.integers(0, 1 << 32), st.data())
 def test_a_mask_that_follows_equals_one_that_reads_anew(
     text: str, seed: int, data: st.DataObject
@@ -69,7 +69,7 @@ def test_what_is_written_keeps_to_the_schema(seed: int) -> None:
     assert found["age"] >= 0
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.sampled_from(GRAMMARS), st.integers(0, 1 << 32), st.data())
 def test_what_keeps_to_a_grammar_is_permitted(text: str, seed: int, data: st.DataObject) -> None:
     tokens = written(text, random.Random(seed), 12)

@@ -7,7 +7,7 @@ from functools import cache
 from itertools import pairwise
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models, normalizers
@@ -183,6 +183,7 @@ def splits(draw: st.DrawFn, ids: list[int]) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("name", ["embedded", "plain"])
+@settings(max_examples=300)
 @given(text=texts, data=st.data())
 @example(text="👩‍👩‍👧‍👦 日本 🇩🇪", data=None)
 def test_a_stream_says_what_its_tokens_say(
@@ -211,6 +212,7 @@ def first_end(text: str, stop: list[str]) -> str:
     return text[: min(ends)[1]] if ends else text
 
 
+@settings(max_examples=300)
 @given(
     st.text("abc😀", max_size=14),
     st.lists(st.text("abc😀", min_size=1, max_size=4), min_size=1, max_size=3),
@@ -243,6 +245,7 @@ def test_an_unfinished_character_ends_as_a_replacement() -> None:
     assert text.finish().endswith("\ufffd")
 
 
+@settings(max_examples=200)
 @given(st.lists(st.integers(0, 329), max_size=40))
 def test_any_tokens_at_all(ids: list[int]) -> None:
     """Tokens that are no UTF-8 come out as the decoder has them, split as they may be."""

@@ -137,13 +137,13 @@ def test_the_largest_nucleus_fits() -> None:
     assert decode(frame, 1 << 31) == (1, draft)
 
 
-@settings(max_examples=300)
+@settings(max_examples=1000)
 @given(st.binary(max_size=120))
 def test_random_bytes(frame: bytes) -> None:
     decode_or_refuse(frame)
 
 
-@settings(max_examples=300)
+@settings(max_examples=1000)
 @given(st.sampled_from([1, 2]), st.binary(min_size=30, max_size=90))
 def test_random_bytes_after_a_right_kind(kind: int, rest: bytes) -> None:
     decode_or_refuse(bytes([kind]) + rest)

@@ -176,12 +176,13 @@ def test_round_trip(message: Message, stream: int) -> None:
     assert decode(encode(message, stream)) == (stream, message)
 
 
-@settings(max_examples=200)
+@settings(max_examples=500)
 @given(st.text(max_size=80) | st.binary(max_size=80).map(lambda raw: raw.decode("latin-1")))
 def test_random_text(frame: str) -> None:
     decode_or_refuse(frame)
 
 
+@settings(max_examples=300)
 @given(controls, st.data())
 def test_damaged_frames(message: Message, data: st.DataObject) -> None:
     frame = encode(message)

@@ -249,7 +249,7 @@ def test_nothing_computed_is_wrong_and_little_is_declined() -> None:
     outcomes: Counter[str] = Counter()
 
     @settings(
-        max_examples=250, deadline=None, database=None, suppress_health_check=list(HealthCheck)
+        max_examples=700, deadline=None, database=None, suppress_health_check=list(HealthCheck)
     )
     @given(tables())
     def each(made: Made) -> None:

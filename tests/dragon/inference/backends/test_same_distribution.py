@@ -78,7 +78,7 @@ def running(name: str, gguf: Path, folder: Path, reference: Backend) -> Iterator
         yield model
 
 
-@pytest.mark.parametrize("pair", [("gguf", "torch"), ("server", "torch")])
+@pytest.mark.parametrize("pair", [("gguf", "torch"), ("torch", "gguf"), ("server", "torch")])
 def test_chi_square_over_forty_positions(
     pair: tuple[str, str], embedded_gguf: Path, tmp_path: Path
 ) -> None:

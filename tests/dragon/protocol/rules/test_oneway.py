@@ -55,7 +55,7 @@ def decode(of: Session, *sides: Side) -> list[object]:
     return list(of.take_outbox())
 
 
-@settings(max_examples=75)
+@settings(max_examples=150)
 @given(
     st.integers(0, 1 << 32),
     st.sampled_from([0.0, 0.1, 0.7, 1.0]),
@@ -227,7 +227,7 @@ def certain(device: Side, log_h: int, token: int, sampling: Sampling, position: 
     )
 
 
-@settings(max_examples=250)
+@settings(max_examples=500)
 @given(
     st.integers(0, 1 << 32),
     st.sampled_from([0.0, 0.05, 0.3, 0.7, 1.0]),
@@ -328,7 +328,7 @@ def world(
     return World(random.Random(seed), sampling, LIMITS, rule=rule, catch_up=catch_up, window=window)
 
 
-@settings(max_examples=40)
+@settings(max_examples=75)
 @given(
     st.integers(0, 1 << 32),
     st.sampled_from([0.5, 1.0]),
@@ -355,7 +355,7 @@ def test_its_text_is_that_of_a_slow_loop(
     assert 0.0 < budget.epsilon <= epsilon * (1 + 1e-9)
 
 
-@settings(max_examples=40)
+@settings(max_examples=100)
 @given(st.integers(0, 1 << 32))
 def test_what_is_written_after_the_cloud_is_lost_never_goes_up(seed: int) -> None:
     run = world(seed, Sampling(), Budget.of(4.0, 8))

@@ -107,7 +107,7 @@ limits_with_any_horizon = st.builds(
 # Against the reference.
 
 
-@settings(max_examples=75)
+@settings(max_examples=150)
 @given(st.integers(0, 1 << 32), samplings, limits_with_any_horizon, likenesses)
 def test_any_interleaving_gives_the_answer_of_the_reference(
     seed: int, sampling: Sampling, limits: Limits, likeness: float
@@ -153,7 +153,7 @@ def test_three_messages_and_no_more() -> None:
 # Faults.
 
 
-@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("number", range(12))
 @pytest.mark.parametrize("back", [False, True])
 def test_the_cloud_is_lost_at_every_event(number: int, back: bool) -> None:
     sampling = Sampling(temperature=float(number % 2), seed=number)
@@ -200,7 +200,7 @@ def corrupted(message: SessionMessage, how: int) -> SessionMessage:
     return message
 
 
-@settings(max_examples=150)
+@settings(max_examples=400)
 @given(
     st.integers(0, 1 << 32),
     samplings,

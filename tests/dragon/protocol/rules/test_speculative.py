@@ -34,7 +34,7 @@ from tests.dragon.protocol.toy import END, VOCABULARY, World, reference, toy_sid
 LIMITS = Limits(frozenset({END}), 12)
 
 
-@settings(max_examples=80)
+@settings(max_examples=200)
 @given(
     st.integers(0, 1 << 32),
     st.sampled_from([0.0, 1.0]),
@@ -150,7 +150,7 @@ def test_a_target_sent_to_the_side_that_aggregates_is_a_desync() -> None:
 # Algorithm 1.
 
 DRAWS = 4_000
-PAIRS = 4
+PAIRS = 8
 # Chance that any of the chi-square tests rejects a right distribution, fixed beforehand.
 FALSE_ALARM = 1e-6
 SAMPLING = Sampling(temperature=1.0, seed=3)

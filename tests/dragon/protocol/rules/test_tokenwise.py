@@ -21,7 +21,7 @@ from tests.dragon.protocol.toy import END, TRUNCATIONS, World, reference
 LIMITS = Limits(frozenset({END}), 12)
 
 
-@settings(max_examples=75)
+@settings(max_examples=150)
 @given(
     st.integers(0, 1 << 32),
     st.sampled_from([0.0, 0.5, 1.0, 2.0]),
