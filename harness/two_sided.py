@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
-
 from harness.services import Service
 
 QUESTIONS = Path(__file__).with_name("two_sided.jsonl")
@@ -67,9 +65,7 @@ def upload(device: Service, texts: Sequence[str]) -> None:
 
 def upload_files(device: Service, files: Mapping[str, bytes]) -> None:
     """Upload files by name, and wait until all can be found."""
-    with httpx.Client(
-        base_url=device.url, headers=device.headers, timeout=60, verify=False
-    ) as client:
+    with device.client() as client:
         ids = []
         for file in files.items():
             reply = client.post("/v1/files", files={"file": file}).raise_for_status()

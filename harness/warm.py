@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from subprocess import CompletedProcess, TimeoutExpired
@@ -43,6 +44,36 @@ _FORKS.set_forkserver_preload(
 )
 
 
+@dataclass(frozen=True)
+class _Program:
+    """`python -m module arguments`, run in a directory; its output is appended to two files."""
+
+    module: str
+    arguments: Sequence[str]
+    env: dict[str, str]
+    directory: Path
+    out: Path
+    errors: Path
+
+    def start(self) -> ForkServerProcess:
+        process = _FORKS.Process(target=self.run, daemon=True)
+        process.start()
+        return process
+
+    def run(self) -> None:
+        """Become this program; called in the new process."""
+        for stream, sink in ((sys.stdout, self.out), (sys.stderr, self.errors)):
+            opened = os.open(sink, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            os.dup2(opened, stream.fileno())
+        os.environ.clear()
+        os.environ.update(self.env)
+        os.chdir(self.directory)
+        # Instead of a semaphore, which a process ended by a signal would leave behind.
+        tqdm.set_lock(threading.RLock())
+        sys.argv = [self.module, *self.arguments]
+        runpy.run_module(self.module, run_name="__main__", alter_sys=True)
+
+
 def start(
     module: str, arguments: Sequence[str], env: Mapping[str, str], log: Path
 ) -> ForkServerProcess:
@@ -51,7 +82,7 @@ def start(
     Its output is appended to `log`. It ends with this process, unless this process is killed.
     """
     log.touch()
-    return _started(module, arguments, env, ROOT, (log, log))
+    return _Program(module, arguments, dict(env), ROOT, log, log).start()
 
 
 def run(
@@ -62,13 +93,13 @@ def run(
     directory: Path = ROOT,
     timeout: float,
 ) -> CompletedProcess[str]:
-    """What `python -m module arguments` prints in a directory, and how it ends.
+    """Run it in a directory, with its input not connected, and return what it prints.
 
-    Nobody answers what it asks. Raises `TimeoutExpired`.
+    Raises `TimeoutExpired` after `timeout` seconds.
     """
     with tempfile.TemporaryDirectory() as folder:
-        out, errors = sinks = Path(folder, "out"), Path(folder, "errors")
-        process = _started(module, arguments, env, directory, sinks)
+        out, errors = Path(folder, "out"), Path(folder, "errors")
+        process = _Program(module, arguments, dict(env), directory, out, errors).start()
         process.join(timeout)
         if process.is_alive():
             process.kill()
@@ -77,36 +108,3 @@ def run(
         assert process.exitcode is not None
         printed = (sink.read_text(encoding="utf-8") for sink in (out, errors))
         return CompletedProcess([module, *arguments], process.exitcode, *printed)
-
-
-def _started(
-    module: str,
-    arguments: Sequence[str],
-    env: Mapping[str, str],
-    directory: Path,
-    sinks: tuple[Path, Path],
-) -> ForkServerProcess:
-    process = _FORKS.Process(
-        target=_run, args=(module, list(arguments), dict(env), directory, sinks), daemon=True
-    )
-    process.start()
-    return process
-
-
-def _run(
-    module: str,
-    arguments: Sequence[str],
-    env: Mapping[str, str],
-    directory: Path,
-    sinks: tuple[Path, Path],
-) -> None:
-    for stream, sink in zip((sys.stdout, sys.stderr), sinks, strict=True):
-        opened = os.open(sink, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        os.dup2(opened, stream.fileno())
-    os.environ.clear()
-    os.environ.update(env)
-    os.chdir(directory)
-    # Instead of a semaphore, which a process ended by a signal would leave behind.
-    tqdm.set_lock(threading.RLock())
-    sys.argv = [module, *arguments]
-    runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -40,7 +40,8 @@ async def respelled(sessions: async_sessionmaker[AsyncSession], question: str) -
             if word not in there:
                 alike = slips(word)
                 found = await _counts(session, alike, hides=hides)
-                if found := found or dict.fromkeys(alike & _ASKED, 1):
+                found = found or dict.fromkeys(alike & _ASKED, 1)
+                if found:
                     near[word] = likeliest(found)
     return await asyncio.to_thread(corrected, question, near) if near else question
 

@@ -60,7 +60,7 @@ _NEAREST = 8  # passages that tell which document is meant
 _SENTENCES = 2000  # of a document, at most
 _ITEM = re.compile(r"\A[-*•] +")
 _LEAST = 3  # sections
-_FEWEST, _CHARACTERS = 300, 900  # of a summary, which has half the document's between these
+_FEWEST, _MOST = 300, 900  # characters of a summary: half of the text's, between these
 _WORDS = 5  # of a sentence, at least
 
 
@@ -86,7 +86,7 @@ def extract(text: str, sentences: Sequence[Chunk], vectors: Mapping[int, Vectors
     long = [each for each in sentences if len(text[each.start : each.end].split()) >= _WORDS]
     sections = _sections(text, [each for each in long if each.id in vectors])
     sections.sort(key=lambda section: sum(each.start - each.end for each in section))
-    room = min(max(_FEWEST, len(text) // 2), _CHARACTERS)
+    room = min(max(_FEWEST, len(text) // 2), _MOST)
     chosen: list[Chunk] = []
     for turn in zip_longest(*(_ordered(section, vectors) for section in sections)):
         for each in turn:

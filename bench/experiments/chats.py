@@ -120,7 +120,7 @@ def main() -> None:
         setup = Setup(Path(data), built_in | services.AS_INSTALLED)
         with services.pair(setup) as (device, _):
             two_sided.upload_files(device, files)
-            with httpx.Client(base_url=device.url, headers=device.headers, timeout=120) as client:
+            with device.client(120) as client:
                 outcomes = [each for chat in read(folder) for each in asked(client, chat)]
     found = rows(outcomes)
     report.section("chats", found, title=f"chats, {half}", notes="Shares of turns.")

@@ -93,7 +93,7 @@ def taking_in(prose: Path, length: int, large: int) -> Iterator[dict[str, Any]]:
         setup = services.Setup(Path(directory), env={"DRAGON_CLOUD": "never"})
         with (
             services.device(setup, services.free_port()) as device,
-            httpx.Client(base_url=device.url, headers=device.headers, timeout=120) as client,
+            device.client(120) as client,
         ):
             data = setup.data / "device"
             before, took = size_of(data), processor_s(device)

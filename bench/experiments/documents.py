@@ -143,7 +143,7 @@ def responsiveness(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
         setup = services.Setup(Path(directory), endless=True)
         with (
             services.pair(setup) as (device, _),
-            httpx.Client(base_url=device.url, headers=device.headers, timeout=120) as client,
+            device.client(120) as client,
         ):
             seeds = itertools.count()
             idle = Idle()

@@ -20,8 +20,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 from bench.experiments.document_ingestion import processor_s
 from bench.lib import report
 from harness import services
@@ -62,7 +60,7 @@ class Follower:
     def __init__(self, service: Service, folder: Path) -> None:
         self.service = service
         self.folder = folder
-        self._client = httpx.Client(base_url=service.url, headers=service.headers, timeout=120)
+        self._client = service.client(120)
         body = {"path": str(folder)}
         self._id = self._client.post("/api/folders", json=body).raise_for_status().json()["id"]
 

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 
 from bench.experiments.documents import Idle, Probe, Taken
@@ -40,7 +39,7 @@ def watched(device: Service, folder: str, seconds: float) -> Iterator[dict[str, 
     with Probe(device.url, Idle(), _PAUSE_S) as health:
         time.sleep(seconds)
     yield {"what": "before", **said(health)}
-    with httpx.Client(base_url=device.url, headers=device.headers, timeout=300) as client:
+    with device.client(300) as client:
         with Probe(device.url, Idle(), _PAUSE_S) as health:
             added = client.post("/api/folders", json={"path": folder}).raise_for_status().json()
             time.sleep(seconds)

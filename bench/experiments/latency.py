@@ -88,7 +88,7 @@ class Devices:
         if self._running is None or self._running[0] != setup:
             self._stack.close()
             device = self._stack.enter_context(services.device(setup, self._peer_port))
-            client = httpx.Client(base_url=device.url, headers=device.headers, timeout=_TIMEOUT_S)
+            client = device.client(_TIMEOUT_S)
             self._running = setup, device, self._stack.enter_context(client)
         return self._running[1:]
 

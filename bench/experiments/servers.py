@@ -69,9 +69,7 @@ def measure(options: argparse.Namespace) -> list[Row]:
         peer = stack.enter_context(services.peer(remote, services.demo_corpus(folder)))
         network = stack.enter_context(relay(peer.port))
         device = stack.enter_context(services.device(own, network.port))
-        client = stack.enter_context(
-            httpx.Client(base_url=device.url, headers=device.headers, timeout=600)
-        )
+        client = stack.enter_context(device.client(600))
         for rtt_ms in (float(part) for part in options.rtt_ms.split(",")):
             network.network = Network(rtt_ms / 1000)
             network.cut()  # a new connection measures the new round trip

@@ -88,7 +88,7 @@ def start(
     count = options.documents
 
     def system(name: str, service: Service, aggregation: str, documents: int = count) -> System:
-        client = httpx.Client(base_url=service.url, headers=service.headers, timeout=_TIMEOUT_S)
+        client = service.client(_TIMEOUT_S)
         model = stack.enter_context(client).get("/v1/models").json()["data"][0]["id"]
         return System(name, client, model, aggregation, documents)
 

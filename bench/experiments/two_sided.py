@@ -126,7 +126,7 @@ def running(setup: Setup, corpus: Path, notes: Sequence[str]) -> Iterator[httpx.
     with services.peer(setup, corpus) as peer, services.device(setup, peer.port) as device:
         upload(device, notes)
         services.wait_joint(device)
-        with httpx.Client(base_url=device.url, headers=device.headers, timeout=120) as client:
+        with device.client(120) as client:
             yield client
 
 
@@ -135,7 +135,7 @@ def running_alone(setup: Setup, documents: Sequence[str]) -> Iterator[httpx.Clie
     """A device with these documents and no peer, and a client of it."""
     with services.device(setup, services.free_port()) as device:
         upload(device, documents)
-        with httpx.Client(base_url=device.url, headers=device.headers, timeout=120) as client:
+        with device.client(120) as client:
             yield client
 
 

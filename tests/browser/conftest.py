@@ -102,9 +102,7 @@ def device(pair: Pair) -> Service:
 @pytest.fixture
 def emptied(device: Service) -> Iterator[None]:
     """The device's documents and projects are the test's own; they are deleted after it."""
-    with httpx.Client(
-        base_url=device.url, headers=device.headers, timeout=60, verify=False
-    ) as client:
+    with device.client() as client:
         _delete_all(client)
         yield
         _delete_all(client)

@@ -52,9 +52,7 @@ def device(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 
 @pytest.fixture
 def client(device: Service) -> Iterator[httpx.Client]:
-    with httpx.Client(
-        base_url=device.url, headers=device.headers, timeout=WAIT_S, verify=False
-    ) as client:
+    with device.client(WAIT_S) as client:
         yield client
 
 

@@ -56,9 +56,7 @@ def ask(device: Service, question: str = QUESTION, **dragon: Any) -> tuple[str, 
     """An answer's text, and what the response says of it."""
     body = Ask(question, "local", temperature=0.0).body()
     body["dragon"] |= dragon
-    with httpx.Client(
-        base_url=device.url, headers=device.headers, timeout=60, verify=False
-    ) as client:
+    with device.client() as client:
         reply = client.post("/v1/chat/completions", json=body)
     if reply.status_code != 200:
         return "", reply.json()["error"]
@@ -78,9 +76,7 @@ def test_documents_are_cited_limited_and_gone_when_deleted(device: Service, data
     needles = (b"7731-M", b"Ravello", b"ravello", one.encode())  # not 7731: hashes may have it
     assert {path.split("/")[0] for path in traces(data, *needles)} >= {"files", "index"}
     assert kept(data, one)
-    with httpx.Client(
-        base_url=device.url, headers=device.headers, timeout=60, verify=False
-    ) as client:
+    with device.client() as client:
         assert client.delete(f"/v1/files/{one}").status_code == 200
         found = client.post("/v1/search", json={"query": "7731-M Ravello", "top_k": 9}).json()
         client.post("/v1/files", files={"file": ("a.txt", b"Some text.")}, data={"collection": "b"})
@@ -123,9 +119,7 @@ def test_nothing_relevant_is_said(device: Service) -> None:
 
 def test_what_is_not_read_yet_is_counted(device: Service) -> None:
     lodge = upload(device, "lodge.txt", LODGE)
-    with httpx.Client(
-        base_url=device.url, headers=device.headers, timeout=60, verify=False
-    ) as client:
+    with device.client() as client:
         much_work = ("long.txt", prose(2_500))
         reply = client.post("/v1/files", files={"file": much_work}, data={"collection": "c"})
         _, own = ask(device)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
 from dragon.inference.tokenizer import Tokenizer
@@ -199,7 +198,7 @@ def test_words_that_are_to_be_likelier_are_named(tapped: Tapped, tokenizer: Toke
 def test_what_was_asked_goes_from_the_ledger_with_its_chat(tapped: Tapped) -> None:
     device = tapped.device
     body = {"model": SMALL_MODEL.name, "input": PUBLIC, "dragon": {"cloud": "always"}}
-    with httpx.Client(base_url=device.url, headers=device.headers, timeout=120) as client:
+    with device.client(120) as client:
         written = client.post("/v1/responses", json=body).raise_for_status().json()
         (key, *_) = [each["answer"] for each in client.get("/api/ledger").json()["data"]]
         assert client.get(f"/api/ledger/{key}").json()["given"][0]["text"] == PUBLIC

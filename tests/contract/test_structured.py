@@ -14,7 +14,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import httpx
 import jsonschema
 import openai
 import pytest
@@ -163,7 +162,7 @@ def test_every_reply_validates(device: Service, closing: dict[str, float]) -> No
     modes = ("oneway", "coupled", "local")
     asked = [(schema, seed, mode) for schema, seed in drawn() for mode in modes]
     with (
-        httpx.Client(base_url=device.url, headers=device.headers, timeout=120) as client,
+        device.client(120) as client,
         ThreadPoolExecutor(AT_ONCE) as pool,
     ):
         ends = Counter(pool.map(lambda each: end(*each), asked))
