@@ -21,7 +21,7 @@ from pythonjsonlogger.json import JsonFormatter
 
 from app.auth import api_key, kept_key, one_time_code
 from app.settings import Settings
-from cli.supervisor import Gate, Services, address, own_command, require_free, stoppable, wait_ready
+from cli.supervisor import Gate, Services, address, own_command, require_free, stoppable
 from dragon.errors import ConfigurationError, DragonError
 from dragon.link.address import LINK_PATH
 from peer.corpus.versions import FLAT_UP_TO, Versions, outdated
@@ -97,7 +97,7 @@ def up() -> None:
         with services.running():
             print("Loading the models.", flush=True)
             listening = (peer.peer_host, peer.peer_port), (device.host, device.port)
-            wait_ready(services.serving, *listening)
+            services.wait_ready(*listening)
             url = f"http://{address(device.host, device.port)}"
             print(
                 f"\nDRAGON is ready.\n\n  Open     {sign_in_link(device, key)}\n"
@@ -106,7 +106,7 @@ def up() -> None:
             )
             while True:
                 services.look()
-                time.sleep(0.2)
+                services.rest(0.2)
 
 
 GateOption = Annotated[int | None, typer.Option("--gate", hidden=True)]

@@ -105,12 +105,16 @@ def stoppable() -> Iterator[None]:
     def stop(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, stop)
+    _on_stop(stop)
     try:
         yield
     except KeyboardInterrupt:
         print("\nEnded.", flush=True)
+
+
+def _on_stop(handler: Callable[[int, FrameType | None], None]) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, handler)
 
 
 class Service:
@@ -195,19 +199,41 @@ class Services:
         self._before = kept(data_dir)
         self._next: list[Service] = []
         self._leaving = False
+        self._stopping = False
         self.serving: list[Service] = []
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Start them, and end all on exit."""
+        """Start them, and end all on exit; a signal to stop is heeded in `rest` alone."""
+
+        def stop(_number: int, _frame: FrameType | None) -> None:
+            # An exception raised here could leave a lock of `subprocess` held, or a process behind.
+            self._stopping = True
+
+        _on_stop(stop)
         try:
             for name in _NAMES:
                 self.serving.append(Service(name))
             yield
         finally:
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C must not leave one behind
             _end([*self.serving, *self._next])
+
+    def rest(self, seconds: float) -> None:
+        """Sleep. Raises `KeyboardInterrupt` if a signal to stop has come."""
+        time.sleep(seconds)
+        if self._stopping:
+            raise KeyboardInterrupt
+
+    def wait_ready(self, *addresses: tuple[str, int]) -> None:
+        """Return once all are ready at their host and port.
+
+        Raises `DragonError` if one ends first, `KeyboardInterrupt` after a signal to stop.
+        """
+        for host, port in addresses:
+            while not _is_ready(host, port):
+                self.rest(0.1)  # first: Ctrl-C ends the services too, and is no failure of theirs
+                for service in self.serving:
+                    service.check()
 
     def look(self) -> None:
         """Restart services that have ended, and let the next pair load and take over."""
@@ -248,15 +274,6 @@ class Services:
 def _end(services: Sequence[Service]) -> None:
     for service in reversed(services):
         service.end()
-
-
-def wait_ready(services: Sequence[Service], *addresses: tuple[str, int]) -> None:
-    """Return once all are ready at their host and port. Raises `DragonError` if one ends first."""
-    for host, port in addresses:
-        while not _is_ready(host, port):
-            for service in services:
-                service.check()
-            time.sleep(0.1)
 
 
 def _is_ready(host: str, port: int) -> bool:

@@ -75,9 +75,9 @@ def environment(tmp_path: Path) -> dict[str, str]:
 class Up:
     """A running `dragon up`; `children` are its services' process ids by name."""
 
-    def __init__(self, environment: dict[str, str], directory: Path) -> None:
+    def __init__(self, environment: dict[str, str], directory: Path, before: str = "") -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", _UP],
+            [sys.executable, "-c", before + _UP],
             env=environment,
             cwd=directory,
             stdout=subprocess.PIPE,
@@ -101,7 +101,8 @@ class Up:
 
     def end(self) -> str:
         output, _ = self.process.communicate(timeout=120)
-        return "\n".join([*self.lines, output])
+        self.lines += output.splitlines()
+        return "\n".join(self.lines)
 
 
 @pytest.fixture
@@ -146,6 +147,50 @@ def test_a_signal_ends_everything(up: Up, number: signal.Signals) -> None:
     up.process.send_signal(number)
     assert "Traceback" not in up.end()
     assert up.process.returncode == 0
+    assert all(map(gone, up.children.values()))
+
+
+_UNLUCKY = """
+import os, signal
+from cli.supervisor import Services
+
+class Lock:
+    def __init__(self, lock):
+        self.lock = lock
+
+    def acquire(self, *arguments):
+        taken = self.lock.acquire(*arguments)
+        os.kill(os.getpid(), signal.SIGINT)
+        return taken
+
+    def release(self):
+        self.lock.release()
+
+    def __enter__(self):
+        self.acquire()
+
+    def __exit__(self, *_):
+        self.release()
+
+look = Services.look
+
+def looking(self):
+    for service in self.serving:
+        service.process._waitpid_lock = Lock(service.process._waitpid_lock)
+    look(self)
+
+Services.look = looking
+"""
+
+
+def test_a_signal_while_a_service_is_looked_at_ends_everything(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    """An exception raised between taking and trying would keep the lock of `subprocess` held."""
+    up = Up(environment, tmp_path, before=_UNLUCKY)
+    assert "Ended." in up.end()
+    assert up.process.returncode == 0
+    assert len(up.children) == 2
     assert all(map(gone, up.children.values()))
 
 
