@@ -12,6 +12,7 @@ import json
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -265,10 +266,12 @@ class Bert:
         return self._weights[f"{name}.weight"], self._weights[f"{name}.bias"]
 
 
-def read_weights(directory: Path) -> dict[str, Tensor]:
+@cache
+def read_weights(directory: Path) -> Mapping[str, Tensor]:
     """The encoder's weights in a model's directory, float32, without those of a pooler.
 
-    They stay in the file's mapping, where only rows in use are resident.
+    They stay in the file's mapping, where only rows in use are resident; embedder and judge have
+    one in common.
     """
     read = load_file(directory / WEIGHTS)
     other = ("pooler.", "embeddings.position_ids")
