@@ -33,6 +33,29 @@ _CITED = """([html, texts]) => import("/static/js/chat/citations.js").then((modu
   return [text, used.map(({ id }) => Number(id))];
 })"""
 
+# At how many widths a text's mark stands on a line without a word before it.
+_ALONE = """([text, whiteSpace]) => import("/static/js/chat/citations.js").then((module) => {
+  const body = document.createElement("div");
+  body.className = "text markdown";
+  body.innerHTML = `<p>${text}</p>`;
+  document.body.append(body);
+  const source = (id) => ({ side: "public", id, title: id, text, weight: 1, citation: Number(id) });
+  module.cite(body, [source("1"), source("2")], () => {});
+  const [mark] = body.querySelectorAll("[data-testid=cite]");
+  mark.parentElement.style.whiteSpace = whiteSpace;
+  const word = new Range();
+  const { firstChild } = body.querySelector("p");
+  word.setStart(firstChild, firstChild.length - 1);
+  word.setEnd(firstChild, firstChild.length);
+  let alone = 0;
+  for (let width = 100; width < 400; width++) {
+    body.style.width = `${width}px`;
+    alone += mark.getBoundingClientRect().top >= word.getBoundingClientRect().bottom;
+  }
+  body.remove();
+  return alone;
+})"""
+
 
 def test_a_sentence_is_marked_with_what_it_rests_on(modules: Page) -> None:
     for html, passages, shown in (
@@ -125,6 +148,13 @@ def test_no_abbreviation_ends_a_sentence(modules: Page) -> None:
     shown = ["The ferry leaves Rome.<1> The oar hangs here.<2>", [0, 1]]
     passages = ["The ferry leaves Rome.", "The oar hangs here."]
     assert modules.evaluate(_CITED, [f"<p>{said}</p>", passages]) == shown
+
+
+def test_no_line_begins_with_a_mark(modules: Page) -> None:
+    for end in (".", "!", "…", "?”", ".)", "。"):
+        said = f"The oar hangs behind the very red door{end}"
+        assert modules.evaluate(_ALONE, [said, ""]) == 0, end
+        assert modules.evaluate(_ALONE, [said, "normal"]) > 0, "else the check shows nothing"
 
 
 def test_no_passage_is_used_without_a_word_of_it(modules: Page) -> None:

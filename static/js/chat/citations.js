@@ -183,7 +183,7 @@ function change(nodes, at, mark, cut) {
 
 /** @param {Source} source @param {number} number @param {string} said @param {(source: Source) => void} open */
 function markOf(source, number, said, open) {
-  const mark = el("button", { class: "cite", type: "button", "data-testid": "cite", "data-side": source.side, "aria-label": t("sources.mark", { number, name: source.title }), "data-number": number });
+  const mark = el("button", { type: "button", "data-testid": "cite", "data-side": source.side, "aria-label": t("sources.mark", { number, name: source.title }), "data-number": number });
   const show = () => showCard(mark, source, said, open);
   // Not where a dialog that closes leaves the pointer on it.
   mark.addEventListener("pointermove", () => shown === mark || show());
@@ -195,7 +195,7 @@ function markOf(source, number, said, open) {
   mark.addEventListener("blur", hideSoon);
   // A finger cannot hover: its first tap shows the card, which has a button.
   mark.addEventListener("click", () => (matchMedia("(hover: none)").matches ? show() : openFrom(mark, source, open)));
-  return mark;
+  return el("span", { class: "cite" }, mark);
 }
 
 /** The mark whose document is open; it has the focus back when that is closed, without its card. @type {HTMLElement | null} */
