@@ -26,11 +26,34 @@ _CITED = """([html, texts]) => import("/static/js/chat/citations.js").then((modu
     side: "public", id: String(index), title: `T${index}`, text, weight: 1, citation: index + 1,
   }));
   const used = module.cite(body, sources, () => {});
-  const text = [...body.querySelectorAll("button.cite")].reduceRight((_, mark) => {
+  const text = [...body.querySelectorAll("[data-testid=cite]")].reduceRight((_, mark) => {
     mark.replaceWith(`<${mark.dataset.number}>`);
     return body.textContent;
   }, body.textContent);
   return [text, used.map(({ id }) => Number(id))];
+})"""
+
+# At how many widths a text's mark stands on a line without a word before it.
+_ALONE = """([text, whiteSpace]) => import("/static/js/chat/citations.js").then((module) => {
+  const body = document.createElement("div");
+  body.className = "text markdown";
+  body.innerHTML = `<p>${text}</p>`;
+  document.body.append(body);
+  const source = (id) => ({ side: "public", id, title: id, text, weight: 1, citation: Number(id) });
+  module.cite(body, [source("1"), source("2")], () => {});
+  const [mark] = body.querySelectorAll("[data-testid=cite]");
+  mark.parentElement.style.whiteSpace = whiteSpace;
+  const word = new Range();
+  const { firstChild } = body.querySelector("p");
+  word.setStart(firstChild, firstChild.length - 1);
+  word.setEnd(firstChild, firstChild.length);
+  let alone = 0;
+  for (let width = 100; width < 400; width++) {
+    body.style.width = `${width}px`;
+    alone += mark.getBoundingClientRect().top >= word.getBoundingClientRect().bottom;
+  }
+  body.remove();
+  return alone;
 })"""
 
 
@@ -72,6 +95,66 @@ def test_a_sentence_is_marked_with_what_it_rests_on(modules: Page) -> None:
         ),
     ):
         assert modules.evaluate(_CITED, [html, passages]) == shown, html
+
+
+def test_sentences_in_a_row_that_rest_on_the_same_have_one_mark(modules: Page) -> None:
+    boat = "The oar hangs behind the red door. The rope is coiled on the shelf."
+    for html, passages, shown in (
+        (
+            "<p>The oar hangs behind the door. The rope is coiled. The roof leaks.</p>",
+            [boat, "The roof leaks in autumn."],
+            ["The oar hangs behind the door. The rope is coiled.<1> The roof leaks.<2>", [0, 1]],
+        ),
+        (  # one that rests on nothing ends the run, one that says nothing does not
+            "<p>The oar hangs behind the door. Yes. The rope is coiled. Elephants trumpet loudly."
+            " The shelf is red. Or so.</p>",
+            [boat],
+            [
+                "The oar hangs behind the door. Yes. The rope is coiled.<1>"
+                " Elephants trumpet loudly. The shelf is red.<1> Or so.",
+                [0],
+            ],
+        ),
+        (  # each paragraph and each item says what it rests on
+            "<p>The oar hangs.</p><ul><li>The rope is coiled.</li><li>The red door.</li></ul>",
+            [boat],
+            ["The oar hangs.<1>The rope is coiled.<1>The red door.<1>", [0]],
+        ),
+        (  # as does a sentence that rests on more than the one before it
+            "<p>The oar hangs behind the door [1]. The rope is coiled [1][2].</p>",
+            [boat, "The rope is new."],
+            ["The oar hangs behind the door.<1> The rope is coiled.<1><2>", [0, 1]],
+        ),
+    ):
+        assert modules.evaluate(_CITED, [html, passages]) == shown, html
+
+
+def test_no_abbreviation_ends_a_sentence(modules: Page) -> None:
+    # What is before one rests on another passage than the whole, which has all of its words.
+    for before, after in (
+        ("The rent is collected by Mr.", "P. Haddad from Beirut"),
+        ("The survey is by Prof. Dr.", "Ångström of Uppsala"),
+        ("The church is that of St.", "Ives, by the harbour"),
+        ("Die Miete kassiert Hr.", "Özdemir persönlich"),
+        ("Das Lager steht in der Hauptstr.", "12 bei Potsdam"),
+        ("Der Umzug beginnt am 9.", "Mai in aller Frühe"),
+        ("La renta la cobra la Sra.", "Ibáñez por la mañana"),
+    ):
+        said = f"{before} {after}."
+        shown = [f"{said}<1>", [1]]
+        assert modules.evaluate(_CITED, [f"<p>{said}</p>", [before, said]]) == shown
+    # A word does, however short.
+    said = "The ferry leaves Rome. The oar hangs here."
+    shown = ["The ferry leaves Rome.<1> The oar hangs here.<2>", [0, 1]]
+    passages = ["The ferry leaves Rome.", "The oar hangs here."]
+    assert modules.evaluate(_CITED, [f"<p>{said}</p>", passages]) == shown
+
+
+def test_no_line_begins_with_a_mark(modules: Page) -> None:
+    for end in (".", "!", "…", "?”", ".)", "。"):
+        said = f"The oar hangs behind the very red door{end}"
+        assert modules.evaluate(_ALONE, [said, ""]) == 0, end
+        assert modules.evaluate(_ALONE, [said, "normal"]) > 0, "else the check shows nothing"
 
 
 def test_no_passage_is_used_without_a_word_of_it(modules: Page) -> None:

@@ -1,4 +1,4 @@
-/** Which passages the sentences of an answer rest on, by the words they share, and a numbered mark at each. */
+/** Which passages the sentences of an answer rest on, by the words they share, and the numbered marks that say so. */
 
 import { place, pressable } from "../core/controls.js";
 import { byId, el, textsOf } from "../core/dom.js";
@@ -15,6 +15,8 @@ const ENOUGH = 0.5;
 const MORE = 0.25;
 /** Letters of a word that tell it from others; the rest is grammar. */
 const STEM = 5;
+/** Behind these no sentence ends, whatever the browser's rules say: initials, titles and other abbreviations, a day before its month. */
+const NO_END = /(?<![\p{L}\p{M}\p{N}'’])(?:\p{L}\p{M}*|Mr|Mrs|Ms|Dr|Prof|Rev|St|No|vs|etc|approx|Hr|Fr|Nr|Abs|Art|Tel|bzw|ca|inkl|\p{L}*[Ss]tr|Sra?|Dra|Dña|Uds?|Avda|núm|pág)\.\s+|\d\.\s+(?=Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)/gu;
 const CITED = /[^\S\n]*\[\s*(\d{1,3}(?:\s*,\s*\d{1,3})*)\s*\]/g;
 const HIDE_MS = 200;
 
@@ -38,6 +40,17 @@ function tellingWords(text) {
 
 /** @param {string} text @returns {Set<string>} */
 const stemsOf = (text) => new Set(tellingWords(text).map((word) => word.stem));
+
+/**
+ * Where the sentences of a text begin and end.
+ *
+ * @param {string} text
+ */
+function sentencesOf(text) {
+  const within = new Set([...text.matchAll(NO_END)].map(({ 0: match, index }) => index + match.length));
+  const ends = [...sentences.segment(text)].map(({ segment, index }) => index + segment.length).filter((end) => end === text.length || !within.has(end));
+  return ends.map((end, at) => ({ start: ends[at - 1] ?? 0, end }));
+}
 
 /**
  * The passages a sentence rests on: those it cites and shares a word with, then those that have most of its other words.
@@ -69,7 +82,7 @@ export function restsOn(sentence, cited, passages) {
 export const keyOf = ({ side, id, start, text }) => `${side} ${id} ${start} ${text}`;
 
 /**
- * Puts marks behind the sentences of an answer, in place of the numbers its model wrote.
+ * Puts marks behind what an answer has of its passages, in place of the numbers its model wrote.
  *
  * @param {HTMLElement} body Holds the answer's blocks.
  * @param {Source[]} sources
@@ -92,14 +105,12 @@ export function cite(body, sources, open) {
     for (const { start, end } of numbers) bare = bare.slice(0, start) + " ".repeat(end - start) + bare.slice(end);
     /** @type {{at: number, mark: HTMLElement | null, cut: number}[]} */
     const changes = numbers.map(({ start, end }) => ({ at: start, mark: null, cut: end - start }));
-    for (const { segment, index } of sentences.segment(bare)) {
-      const cited = numbers.filter(({ start }) => start >= index && start < index + segment.length).flatMap(({ indices }) => indices);
-      const found = restsOn(segment, cited, passages);
-      const at = index + segment.trimEnd().length;
+    for (const { start, end, found } of runsOf(bare, numbers, passages)) {
+      const said = bare.slice(start, end);
       changes.push(...found.map((which) => {
         const source = /** @type {Source} */ (distinct[which]);
         if (!used.includes(source)) used.push(source);
-        return { at, mark: markOf(source, used.indexOf(source) + 1, segment, open), cut: 0 };
+        return { at: start + said.trimEnd().length, mark: markOf(source, used.indexOf(source) + 1, said, open), cut: 0 };
       }));
     }
     // From the end on, so that what is before keeps its place.
@@ -108,9 +119,31 @@ export function cite(body, sources, open) {
   return used;
 }
 
+/**
+ * The parts of a text that rest on the same passages: one mark at the end of each says so.
+ *
+ * @param {string} text
+ * @param {{start: number, indices: number[]}[]} numbers Where it cites which passages.
+ * @param {Set<string>[]} passages The words of each.
+ */
+function runsOf(text, numbers, passages) {
+  /** @type {{start: number, end: number, found: number[]}[]} */
+  const runs = [];
+  for (const { start, end } of sentencesOf(text)) {
+    const sentence = text.slice(start, end);
+    if (!tellingWords(sentence).length) continue;
+    const cited = numbers.filter((each) => each.start >= start && each.start < end).flatMap(({ indices }) => indices);
+    const found = restsOn(sentence, cited, passages);
+    const run = runs.at(-1);
+    if (run && String(run.found.toSorted()) === String(found.toSorted())) run.end = end;
+    else runs.push({ start, end, found });
+  }
+  return runs;
+}
+
 /** Takes the marks away again. @param {HTMLElement} body */
 export function uncite(body) {
-  for (const mark of /** @type {NodeListOf<HTMLElement>} */ (body.querySelectorAll(".cite"))) mark.replaceWith(mark.dataset.was ?? "");
+  for (const cite of /** @type {NodeListOf<HTMLElement>} */ (body.querySelectorAll(".cite"))) cite.replaceWith(cite.dataset.was ?? "");
   body.normalize();
 }
 
@@ -148,10 +181,10 @@ function change(nodes, at, mark, cut) {
   rest.deleteData(0, cut);
 }
 
-/** @param {Source} source @param {number} number @param {string} sentence @param {(source: Source) => void} open */
-function markOf(source, number, sentence, open) {
-  const mark = el("button", { class: "cite", type: "button", "data-testid": "cite", "data-side": source.side, "aria-label": t("sources.mark", { number, name: source.title }), "data-number": number });
-  const show = () => showCard(mark, source, sentence, open);
+/** @param {Source} source @param {number} number @param {string} said @param {(source: Source) => void} open */
+function markOf(source, number, said, open) {
+  const mark = el("button", { type: "button", "data-testid": "cite", "data-side": source.side, "aria-label": t("sources.mark", { number, name: source.title }), "data-number": number });
+  const show = () => showCard(mark, source, said, open);
   // Not where a dialog that closes leaves the pointer on it.
   mark.addEventListener("pointermove", () => shown === mark || show());
   mark.addEventListener("focus", () => {
@@ -162,7 +195,7 @@ function markOf(source, number, sentence, open) {
   mark.addEventListener("blur", hideSoon);
   // A finger cannot hover: its first tap shows the card, which has a button.
   mark.addEventListener("click", () => (matchMedia("(hover: none)").matches ? show() : openFrom(mark, source, open)));
-  return mark;
+  return el("span", { class: "cite" }, mark);
 }
 
 /** The mark whose document is open; it has the focus back when that is closed, without its card. @type {HTMLElement | null} */
@@ -203,8 +236,8 @@ document.addEventListener("keydown", (event) => {
   hide();
 }, { capture: true });
 
-/** @param {HTMLElement} mark @param {Source} source @param {string} sentence @param {(source: Source) => void} open */
-function showCard(mark, source, sentence, open) {
+/** @param {HTMLElement} mark @param {Source} source @param {string} said @param {(source: Source) => void} open */
+function showCard(mark, source, said, open) {
   clearTimeout(hiding);
   shown = mark;
   const card = byId("passage-card");
@@ -213,14 +246,14 @@ function showCard(mark, source, sentence, open) {
   card.onpointerleave = hideSoon;
   card.replaceChildren(
     el("p", { class: "card-title" }, el("strong", {}, source.title), source.page ? ` ${t("sources.page", { page: source.page })}` : ""),
-    el("blockquote", {}, ...withShared(source.text.trim(), stemsOf(sentence))),
+    el("blockquote", {}, ...withShared(source.text.trim(), stemsOf(said))),
     opener,
   );
   card.hidden = false;
   place(card, mark);
 }
 
-/** A passage with the words marked that a sentence has from it. @param {string} text @param {Set<string>} shared @returns {(Node | string)[]} */
+/** A passage with the words marked that an answer has from it. @param {string} text @param {Set<string>} shared @returns {(Node | string)[]} */
 function withShared(text, shared) {
   const pieces = [];
   let at = 0;
