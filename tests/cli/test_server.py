@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
 
 import pytest
 from starlette.applications import Starlette
@@ -54,6 +55,22 @@ def test_a_server_says_where_it_listens(caplog: pytest.LogCaptureFixture) -> Non
     with caplog.at_level("INFO", "dragon"), serving(Starlette()) as port:
         pass
     assert caplog.messages == [f"ready at http://127.0.0.1:{port}"]
+
+
+def test_freed_memory_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli.server, "TRIM_S", 0.1)
+
+    def resident() -> int:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        return pages * resource.getpagesize() >> 20
+
+    blocks = [bytearray(b"1") * (48 << 10) for _ in range(4000)]
+    full = resident()
+    between = blocks[::50]  # so that the heap cannot shrink from its end
+    blocks.clear()
+    with serving(Starlette()):
+        wait_until(lambda: resident() < full - 150)
+    assert len(between) == 80
 
 
 def connected(port: int, sent: bytes) -> socket.socket:
