@@ -241,8 +241,8 @@ def _headed(lines: Sequence[H], near: Sequence[H]) -> list[Line]:
 
 
 def _texts(hit: Hit) -> tuple[str, ...]:
-    """Texts that may name the thing asked about; "contract 2025.txt" is contract 2025."""
-    return hit.text, hit.context, _SUFFIX.sub("", hit.title), hit.about
+    """Texts that may name the thing asked about; "contract_2025.txt" is contract 2025."""
+    return hit.text, hit.context, _SUFFIX.sub("", hit.title).replace("_", " "), hit.about
 
 
 def _seen(hit: Hit) -> str:

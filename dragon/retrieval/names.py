@@ -37,11 +37,6 @@ _DASHES = dict.fromkeys(map(ord, "\u00ad\u200b\u2060")) | dict.fromkeys(
 )
 
 _DAY = r"(?P<{}>\d{{1,2}})(?:st|nd|rd|th|\.|er|º)?"
-_SPELT = re.compile(
-    rf"(?:{_DAY.format('d')}\s(?:of\s|de\s)?(?P<m>[^\W\d_]{{3,12}})\.?(?:,?\s(?:de\s)?(?P<y>\d{{4}}))?"
-    rf"|(?P<m2>[^\W\d_]{{3,12}})\.?\s(?:the\s)?{_DAY.format('d2')}(?![\d.:]\d)(?:,?\s(?P<y2>\d{{4}}))?"
-    r"|(?P<m3>[^\W\d_]{3,12})\.?,?\s(?:de\s)?(?P<y3>\d{4}))(?!\w)"
-)
 _FIGURES = re.compile(
     r"(?<![\w./-])(?:(?P<y>\d{4})(?P<s>[-./])(?P<m>\d{1,2})(?:(?P=s)(?P<d>\d{1,2}))?"
     r"|(?P<a>\d{1,2})(?P<s2>[-./])(?P<b>\d{1,2})(?P=s2)(?P<y2>\d{4}|\d\d))(?![\w/-]|\.\d)(?!-\d)"
@@ -195,6 +190,18 @@ def _months() -> dict[str, int]:
 
 
 @cache
+def _spelt() -> re.Pattern[str]:
+    """Dates with a month by name: "Monday 14 September" has no month but September."""
+    name = "|".join(sorted(map(re.escape, _months()), key=len, reverse=True))
+    return re.compile(
+        rf"{_DAY.format('d')}\s(?:of\s|de\s)?(?P<m>{name})\.?(?:,?\s(?:de\s)?(?P<y>\d{{4}}))?(?!\w)"
+        rf"|\b(?:(?P<m2>{name})\.?\s(?:the\s)?{_DAY.format('d2')}(?![\d.:]\d)(?:,?\s(?P<y2>\d{{4}}))?"
+        rf"|(?P<m3>{name})\.?,?\s(?:de\s)?(?P<y3>\d{{4}}))(?!\w)",
+        re.IGNORECASE,
+    )
+
+
+@cache
 def _amounts() -> frozenset[str]:
     """The names of units and currencies, which may follow an amount."""
     found: set[str] = set()
@@ -225,8 +232,8 @@ def _code(token: str) -> str:
 
 
 def _shape(code: str) -> str:
-    """The runs of letters and digits of a code, which codes of one kind share."""
-    return re.sub(r"[^\W\d_]+", "a", re.sub(r"\d+", "9", code))
+    """The letters and runs of digits of a code, which codes of one kind share."""
+    return re.sub(r"[^\W\d_]", "a", re.sub(r"\d+", "9", code))
 
 
 def _label(word: str) -> str:
@@ -262,6 +269,8 @@ def _same_phone(one: str, other: str) -> bool:
 
 
 def _dates(text: str) -> Iterator[tuple[int, int, str]]:
+    if not any(map(str.isdigit, text)):
+        return
     for found in _FIGURES.finditer(text):
         if found["y"]:
             orders = [(found["y"], found["m"], found["d"] or "0")]
@@ -273,12 +282,11 @@ def _dates(text: str) -> Iterator[tuple[int, int, str]]:
         for order in dict.fromkeys(orders):
             if form := _form(*map(int, order)):
                 yield found.start(), found.end(), form
-    for found in _SPELT.finditer(text):
-        word = found["m"] or found["m2"] or found["m3"]
-        if number := month(word):
-            year, day = found["y"] or found["y2"] or found["y3"], found["d"] or found["d2"]
-            if form := _form(int(year or 0), number, int(day or 0)):
-                yield found.start(), found.end(), form
+    for found in _spelt().finditer(text):
+        number = _months()[(found["m"] or found["m2"] or found["m3"]).lower()]
+        year, day = found["y"] or found["y2"] or found["y3"], found["d"] or found["d2"]
+        if form := _form(int(year or 0), number, int(day or 0)):
+            yield found.start(), found.end(), form
 
 
 def _form(year: int, month_: int, day: int) -> str:

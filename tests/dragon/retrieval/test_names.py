@@ -32,6 +32,10 @@ from dragon.retrieval.names import lacking, meeting, month, names, spellings
         ("Which of them cost over 1500?", "The boat costs 2,000 euros."),
         ("What can I buy for 30 euros?", "A lamp."),
         ("What was the rent in 2024?", "From May 2024 on it was 410 euros."),
+        ("Where do we sleep on 15 September?", "Tuesday 15 September: night train to Porto."),
+        ("What was on Monday 14 September?", "14.09.2026: a walk."),
+        ("What was on the 17th of September?", "17 Sept: a walk."),
+        ("¿Qué hay el jueves 22 de mayo?", "22 May: picnic."),
     ],
 )
 def test_what_is_named_is_met(question: str, line: str) -> None:
@@ -55,6 +59,7 @@ def test_what_is_named_is_met(question: str, line: str) -> None:
         ("Whose number is 0151 2207?", "Anna's phone: +49 151 2208."),
         ("What was the rent in 2024?", "In 2025 it was 430 euros."),
         ("Who waits at gate B4?", "Gate B7 is for Anna."),
+        ("What was on Thursday 9 October 2025?", "Thursday 2 October 2025: a walk."),
     ],
 )
 def test_what_is_like_it_does_not_meet_it(question: str, line: str) -> None:
@@ -65,6 +70,9 @@ def test_what_a_line_says_itself_goes_before_what_it_stands_under() -> None:
     question = "What is in room 12?"
     assert not lacking(question, "It has a piano.", "# Room 12")
     assert lacking(question, "Room 13 has a harp.", "Room 12 has a piano.")
+    question = "How long does the K3 run?"
+    assert not lacking(question, "Model KB310 runs 40 minutes.", "K3")
+    assert lacking(question, "K2 runs 40 minutes.", "K3")
 
 
 def test_of_several_names_each_must_be_met_by_something() -> None:
