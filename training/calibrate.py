@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
+from app.documents.hits import subject
 from dragon.retrieval import find, relevance
 from dragon.retrieval.chunking import embedded_text
 from dragon.retrieval.embedder import Embedder
@@ -95,12 +96,10 @@ def asked(
 
 def hits_of(text: Text, embedder: Embedder) -> list[Hit]:
     """The lines of a text as a search finds them."""
-    first, _, rest = text.text.partition("\n")
-    title = first if rest and not first.endswith((".", "!", "?", ";")) else ""
-    lines = text.lines()
+    about, lines = subject(text.text), text.lines()
     vectors = embedder.embed([embedded_text(line.text, line.context) for line in lines])
     return [
-        Hit(0, text.name, "", line.text, 0.0, 0.0, context=line.context, about=title, vector=vector)
+        Hit(0, text.name, "", line.text, 0.0, 0.0, context=line.context, about=about, vector=vector)
         for line, vector in zip(lines, vectors, strict=True)
     ]
 

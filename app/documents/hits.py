@@ -111,6 +111,9 @@ _UNDER = re.compile(r"\n{1,2}[^\n]*[.!?](?=\s|\Z)")  # a heading
 _HEADING = 8  # words, at most
 _FEW = 3  # words
 _TITLE = 100  # characters, at most
+_FIELD = re.compile(r"[^\W\d_][^\d:.!?]{0,29}:[ \t]+\S.{0,99}")
+_ADDRESSED = re.compile(r"(?:[^\s,]+ ){1,4}[^\s,]+,")
+_HEAD, _HEAD_LINES = 2000, 16  # characters and lines that may be before the first sentence
 _REACH = 300  # characters on each side of a passage, at most
 
 
@@ -122,14 +125,35 @@ def text_of(files: Path, document: str) -> str:
         return ""
 
 
-def title_of(files: Path, document: str) -> str:
-    """A document's first line, or "" if that is a sentence. Reads the beginning of a file."""
+def subject_of(files: Path, document: str) -> str:
+    """What a document is about as a whole, as `subject`. Reads the beginning of a file."""
     try:
         with (files / document / "text").open(encoding="utf-8") as file:
-            first = file.read(4 * _TITLE).lstrip().partition("\n")[0].rstrip()
+            return subject(file.read(_HEAD))
     except FileNotFoundError:
         return ""
-    return first if len(first) <= _TITLE and not first.endswith((".", "!", "?", ";")) else ""
+
+
+def subject(beginning: str) -> str:
+    """A text's first line, unless that is a sentence, and what stands before its first sentence.
+
+    That is fields ("Patient: Ada Orr") and whom it addresses ("Dear Ada,"). A text that has fields
+    alone is a list of records, none of which is about the others.
+    """
+    first, *lines = [line.strip() for line in beginning.lstrip().split("\n")][:_HEAD_LINES]
+    if _is_prose(first):
+        return ""
+    fields = list[str]()
+    for line in lines:
+        if _is_prose(line):
+            return "\n".join([first, *fields])
+        if _FIELD.match(line) or _ADDRESSED.fullmatch(line):
+            fields.append(line)
+    return first
+
+
+def _is_prose(line: str) -> bool:
+    return len(line) > _TITLE or line.endswith((".", "!", "?", ";"))
 
 
 def whole_end(text: str, start: int, end: int) -> int:

@@ -26,8 +26,8 @@ from app.documents.hits import (
     Scope,
     hit_of,
     paragraph_at,
+    subject_of,
     text_of,
-    title_of,
     whole_end,
 )
 from app.documents.index import DocumentIndex, RunJob
@@ -187,10 +187,10 @@ class Finder:
         return query, asked, best
 
     def _titled(self, hits: Sequence[DocumentHit]) -> list[DocumentHit]:
-        """Sentences with their documents' titles; rows of tables need none."""
+        """Sentences with what their documents are about; rows of tables need none."""
         prose = {hit.document for hit in hits if not hit.tabular}
-        titles = {each: title_of(self.tables.files, each) for each in prose}
-        return [replace(hit, about=titles.get(hit.document, "")) for hit in hits]
+        subjects = {each: subject_of(self.tables.files, each) for each in prose}
+        return [replace(hit, about=subjects.get(hit.document, "")) for hit in hits]
 
     async def _seen(self, hits: Sequence[DocumentHit]) -> list[DocumentHit]:
         """The hits with a vector, and the first few of the others, embedded now."""

@@ -80,6 +80,25 @@ async def test_sentences_know_the_title_of_their_document(store: DocumentStore) 
     assert titles == {"record.md": "# Service record: Falcon", "key.txt": "", "parts.csv": ""}
 
 
+async def test_sentences_know_whom_their_document_is_about(store: DocumentStore) -> None:
+    visits = [
+        "3 March 2023: A wound on the left hind leg was cleaned and closed with two stitches.",
+        "9 June 2023: Ears clean, coat dull; the food was changed to the one for older cats.",
+        "1 February 2024: A claw was torn and taken off, and the paw bandaged for a week.",
+        "8 April 2024: The thyroid was found to be {}, to be tested again in autumn.",
+    ]
+    for name, found in (("Biscuit", "enlarged"), ("Crumpet", "normal")):
+        text = "\n\n".join(["HILL VETS", f"Name: {name}\nKind: cat", "History", *visits])
+        await ingest(store, f"{name[0]}.txt", f"{text.format(found)}\n".encode())
+    for name, found in (("Biscuit", "enlarged"), ("Crumpet", "normal")):
+        (hit,) = await store.search(f"How was {name}'s thyroid?", 1)
+        assert found in hit.text
+    records = b"Dates\n\nName: Ada\nPlace: Kiel\n\nName: Bo\nPlace: Ulm\n"
+    await ingest(store, "dates.txt", records)
+    (first, *_) = await store.search("Which place is Bo's?", 1, relevant=False)
+    assert first.about == "Dates", "a record is not about another one"
+
+
 async def test_a_table_is_asked_behind_any_number_of_other_documents(store: DocumentStore) -> None:
     await ingest(store, "tools.csv", b"tool,price\nsaw,12\ndrill,90\nfile,7\n")
     for number in range(4):
