@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from app.generation import exchanges
-from dragon.retrieval import lexical, names, whose
+from dragon.retrieval import judge, lexical, names
 
 exchanges.read()
+judge._fitted()
 lexical._dictionary()
 names._months()
 names._amounts()
-whose._fitted()

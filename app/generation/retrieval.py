@@ -25,7 +25,7 @@ from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
 from dragon.models.instructions import EVERYDAY
 from dragon.retrieval.embedder import TextEmbedder
-from dragon.retrieval.judge import TextJudge
+from dragon.retrieval.judge import TextJudge, Whose, whose
 from dragon.retrieval.prompt_rows import (
     NO_ANSWER,
     Answers,
@@ -40,7 +40,6 @@ from dragon.retrieval.prompt_rows import (
 )
 from dragon.retrieval.query_parsing import asks_nothing, questions_of
 from dragon.retrieval.relevance import LEAST, Hit
-from dragon.retrieval.whose import Whose, whose
 from dragon.sampling.role import Role
 
 EXAMPLES = 4
