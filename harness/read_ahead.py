@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from app.generation import exchanges
+from app.generation import everyday
 from dragon.retrieval import judge, lexical, names
 
-exchanges.read()
+everyday.read()
 judge._fitted()
 lexical._dictionary()
 names._months()
