@@ -31,9 +31,8 @@ from app.documents.hits import (
     whole_end,
 )
 from app.documents.index import DocumentIndex, RunJob
-from app.documents.sections import section, title_asked
 from app.documents.spelling import FTS, respelled
-from app.documents.summaries import summary
+from app.documents.summaries import section, summary
 from app.documents.tables.answer import answer
 from app.documents.tables.question import Operation, operation_of
 from app.documents.tables.records import Shelf
@@ -211,8 +210,7 @@ class Finder:
             made = summary(sessions, self.index, files, each, best, scope)
             if (summed := await to_the_end(made)) is not None:
                 return summed
-            title = title_asked(each)
-            if title and (under := await to_the_end(section(sessions, files, title, scope))):
+            if under := await to_the_end(section(sessions, files, each, scope)):
                 return under
             if (known := await asyncio.to_thread(self._from_tables, each, best, said)) is not None:
                 return [known]
