@@ -47,6 +47,7 @@ from app.generation.accumulator import ObservedGeneration
 from app.generation.admission import Admission, Threads
 from app.generation.cloud_view import CloudView
 from app.generation.deciding import Decider
+from app.generation.everyday import Everyday
 from app.generation.retrieval import Retrieval
 from app.generation.rewriting import Rewriter
 from app.generation.service import GenerationService
@@ -233,6 +234,7 @@ async def open_state(
             settings.rescore_every,
             slope_of(profile, embedder.fingerprint),
         )
+        everyday = Everyday(engine, tokenizer, embedder, judge)
         rewriter = Rewriter(engine, tokenizer, taught=answers_by is Answers.LINES)
         view = CloudView(sessions)
         stack.push_async_callback(view.close)
@@ -245,7 +247,7 @@ async def open_state(
             pace,
             ledger,
             view,
-            Decider(retrieval, rewriter, link, ledger),
+            Decider(retrieval, everyday, rewriter, link, ledger),
             settings.default_sampling(quotes=answers_by is Answers.QUOTES),
         )
         conversations = ConversationStore(sessions, documents.purge)

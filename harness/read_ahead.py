@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from app.generation import exchanges
-from dragon.retrieval import lexical, names, whose
+from app.generation import everyday
+from dragon.retrieval import judge, lexical, names
 
-exchanges.read()
+everyday.read()
+judge._fitted()
 lexical._dictionary()
 names._months()
 names._amounts()
-whose._fitted()

@@ -91,4 +91,4 @@ def test_the_lock_of_the_image_is_that_of_the_project() -> None:
 
 def test_the_program_is_installed() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert project["scripts"] == {"dragon": "cli.main:main"}
+    assert project["scripts"] == {"dragon": "cli.__main__:main"}

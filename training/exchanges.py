@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from app.generation.exchanges import VECTORS, read
+from app.generation.everyday import VECTORS, read
 from dragon.retrieval.embedder import Embedder
 
 

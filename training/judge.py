@@ -28,7 +28,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, IterableDataset
 from transformers import BertConfig, BertModel, MPNetConfig, MPNetModel
 
-from app.generation import exchanges
+from app.generation import everyday
 from dragon.retrieval.embedder import read_weights
 from dragon.retrieval.judge import NOTES, WEIGHTS, EncodedPair, JudgeNetwork, PaddedPairs, outcomes
 from training.examples import Example, Source, encode
@@ -326,7 +326,7 @@ def read_messages(
 ) -> list[tuple[EncodedPair, bool]]:
     """Messages, and whether they need no document."""
     lookups = (FOLDER / "lookups.jsonl").read_text("utf-8").splitlines()
-    told = [(each.message, True) for each in exchanges.read()]
+    told = [(each.message, True) for each in everyday.read()]
     told += 4 * [(json.loads(line)["q"], False) for line in lookups]
     told += [(question, False) for question in questions]
     return [

@@ -39,7 +39,7 @@ def learnt(
 
 
 def odds_of(log_p: npt.NDArray[np.float64]) -> Odds:
-    """As `dragon.retrieval.whose.Whose.own`, of log-probabilities [questions, 4]."""
+    """As `dragon.retrieval.judge.Whose.own`, of log-probabilities [questions, 4]."""
     own, world, both, unread = log_p.T
     return np.logaddexp(own, unread) - np.logaddexp(np.logaddexp(world, both), unread)
 

@@ -12,7 +12,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from app.generation import exchanges
+from app.generation import everyday
 from dragon.models.instructions import ALONE, EVERYDAY, transcript
 from training.texts import FOLDER, held_out, read_texts
 from training.tuning import Sample, adapt, load, measured, save_adapter, tune, written
@@ -40,7 +40,7 @@ def tasks(data: Path | None) -> tuple[list[Any], list[Any]]:
     for line in (FOLDER / "chats.jsonl").read_text("utf-8").splitlines():
         row = json.loads(line)
         (apart if row["id"] in kept else learnt).extend(rewritten(row))
-    for number, each in enumerate(exchanges.read()):
+    for number, each in enumerate(everyday.read()):
         made = [("system", EVERYDAY), ("user", each.message)], each.reply
         (apart if number % 20 == 0 else learnt).append(made)
     if data is not None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,7 +13,8 @@ from sqlalchemy import Select
 from app.documents.readers.sniff import FileKind
 from app.owners import DEVICE
 from app.storage.tables import Chunk, Document
-from dragon.retrieval.chunking import each_sentence
+from dragon.retrieval.chunking import PAGE_BREAK, each_sentence
+from dragon.retrieval.find import Length, around, heading
 from dragon.retrieval.index import Vectors
 from dragon.retrieval.lexical import words
 from dragon.retrieval.relevance import Hit
@@ -194,3 +195,69 @@ def paragraph_at(text: str, start: int, end: int) -> str:
     elif last < len(text):
         behind = f"{behind.rpartition(' ')[0]} …"
     return f"{before}{text[start:end]}{behind}".strip()
+
+
+def cut_passages(
+    hits: Sequence[DocumentHit],
+    near: dict[int, Sequence[DocumentHit]],
+    k: int,
+    length: Length,
+    text_by: Callable[[str], str],
+) -> list[DocumentHit]:
+    """At most k passages around the hits, cut from the sentences `near` each by its id."""
+    passages = []
+    for hit, sentences in around(hits, near, k, length):
+        first, last = sentences[0], sentences[-1]
+        texts = tuple(sentence.text for sentence in sentences)
+        # While it is being read, a document has sentences, but no text yet.
+        text = text_by(hit.document)[first.start : last.end].replace(PAGE_BREAK, "\n")
+        if text := text or " ".join(texts):
+            passages.append(
+                replace(
+                    hit,
+                    text=text,
+                    context=heading(first, near[hit.id]),
+                    page=first.page,
+                    confidence=first.confidence,
+                    start=first.start,
+                    end=last.end,
+                    sentences=texts,
+                )
+            )
+    return passages
+
+
+def in_paragraphs(hits: Sequence[DocumentHit], files: Path) -> list[DocumentHit]:
+    """Sentences with the paragraphs around them; a row of a table stands alone.
+
+    A sentence that means nothing without the text after it includes that; one that is within a
+    better one is left out.
+    """
+    prose = {hit.document for hit in hits if not hit.tabular}
+    texts = {each: text_of(files, each) for each in prose}
+    found = list[DocumentHit]()
+    for hit in hits:
+        text = texts.get(hit.document, "")
+        if text and any(
+            hit.document == other.document and hit.start < other.end and other.start < hit.end
+            for other in found
+        ):
+            continue
+        if text and (end := whole_end(text, hit.start, hit.end)) > hit.end:
+            hit = replace(hit, text=text[hit.start : end], end=end)
+        found.append(replace(hit, around=paragraph_at(text, hit.start, hit.end)))
+    return found
+
+
+def paragraph_of(hit: DocumentHit, near: Sequence[DocumentHit], text: str) -> Sequence[DocumentHit]:
+    """The sentences around a hit that are in its paragraph; for a table, its row alone."""
+    if hit.tabular:
+        return [chunk for chunk in near if chunk.id == hit.id]
+    paragraph: list[DocumentHit] = []
+    for chunk in near:
+        if paragraph and APART.search(text, paragraph[-1].end, chunk.start):
+            if paragraph[-1].id >= hit.id:
+                break
+            paragraph = []
+        paragraph.append(chunk)
+    return paragraph

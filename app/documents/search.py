@@ -2,44 +2,42 @@
 
 It finds sentences or, for a model to write from and a person to read, passages around them. While a
 document is being ingested, it uses the words of the sentences that are cut and the vectors of those
-that are embedded. A follow-up question is read in both wordings, as it was asked and standing
-alone, and lines beside those that the last reply was written from are likelier.
+that are embedded. Misspelt words are read as the documents spell them. A follow-up question is read
+in both wordings, as it was asked and standing alone, and lines beside those that the last reply was
+written from are likelier.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from pathlib import Path
 
-from sqlalchemy import Select, not_, select, text
+from sqlalchemy import Select, column, not_, select, table, text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.cancellation import to_the_end
 from app.documents.hits import (
-    APART,
     EVERYTHING,
     DocumentHit,
     Scope,
+    cut_passages,
     hit_of,
-    paragraph_at,
+    in_paragraphs,
+    paragraph_of,
     subject_of,
     text_of,
-    whole_end,
 )
 from app.documents.index import DocumentIndex, RunJob
-from app.documents.sections import section, title_asked
-from app.documents.spelling import FTS, respelled
-from app.documents.summaries import summary
-from app.documents.tables.answer import answer
-from app.documents.tables.question import Operation, operation_of
+from app.documents.summaries import section, summary
+from app.documents.tables.answer import nearest_answer
+from app.documents.tables.question import OPERATION_WORDS, Operation, operation_of
 from app.documents.tables.records import Shelf
+from app.owners import acting, everyone
 from app.storage.tables import Chunk, Document
 from dragon.errors import InvalidRequestError
-from dragon.retrieval.chunking import PAGE_BREAK
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.find import (
     CANDIDATES,
@@ -47,21 +45,26 @@ from dragon.retrieval.find import (
     SENTENCES,
     TO_READ,
     TO_WRITE_FROM,
-    Length,
     LineReader,
     Thread,
-    around,
     distinct,
     embedded,
-    heading,
     ranked,
     to_read,
 )
 from dragon.retrieval.judge import TextJudge
-from dragon.retrieval.lexical import coverage, fused, match_expression, words
+from dragon.retrieval.lexical import (
+    corrected,
+    coverage,
+    doubtful,
+    fused,
+    likeliest,
+    match_expression,
+    slips,
+    words,
+)
 from dragon.retrieval.names import spellings
 from dragon.retrieval.query_parsing import Query
-from dragon.retrieval.relevance import HIGHEST
 
 SAID = 0.6
 """The least share of words that a passage and a reply from it have in common."""
@@ -72,8 +75,7 @@ NEXT = 4
 _AMENDS = re.compile(
     r"\b(?:amend(?:s|ed|ment)?|now|no longer|instead of|nunmehr|geändert|nachtrag)\b", re.IGNORECASE
 )
-_EXPLAINED = 0.5  # of a question's words, by a line
-_TABLED = 3  # documents, at most, whose tables are queried
+_FTS = table("chunks_fts", column("rowid"))
 _NEW = 8  # passages without a vector yet, at most, that are embedded for a question
 
 
@@ -104,7 +106,7 @@ class Finder:
         found = await self._judged(asked, best, scope)
         if await self._is_a_part(asked.text, found):
             return []
-        return await asyncio.to_thread(_in_paragraphs, found[:k], self.tables.files)
+        return await asyncio.to_thread(in_paragraphs, found[:k], self.tables.files)
 
     async def passages(self, query: str, k: int, scope: Scope = EVERYTHING) -> list[DocumentHit]:
         """At most k passages that answer, `context` their headings; a computed answer is first."""
@@ -112,8 +114,8 @@ class Finder:
         computed = await self._computed(query, best, scope) or []
         hits = (await self._judged(asked, best, scope))[: SENTENCES * k]
         near, texts = await to_the_end(self.near(hits)), cache(partial(text_of, self.tables.files))
-        cut = await asyncio.to_thread(_cut, hits, near, k, TO_WRITE_FROM, texts)
-        return [*(replace(hit, context="") for hit in computed), *cut][:k]
+        found = await asyncio.to_thread(cut_passages, hits, near, k, TO_WRITE_FROM, texts)
+        return [*(replace(hit, context="") for hit in computed), *found][:k]
 
     async def closest(self, query: str, k: int, scope: Scope = EVERYTHING) -> list[DocumentHit]:
         """At most k of the nearest paragraphs, or parts of them, and rows, answering or not."""
@@ -121,8 +123,8 @@ class Finder:
         near, texts = await to_the_end(self.near(hits)), cache(partial(text_of, self.tables.files))
 
         def paragraphs() -> list[DocumentHit]:
-            own = {hit.id: _together(hit, near[hit.id], texts(hit.document)) for hit in hits}
-            return _cut(hits, own, k, TO_READ, texts)
+            own = {hit.id: paragraph_of(hit, near[hit.id], texts(hit.document)) for hit in hits}
+            return cut_passages(hits, own, k, TO_READ, texts)
 
         return await asyncio.to_thread(paragraphs)
 
@@ -211,10 +213,10 @@ class Finder:
             made = summary(sessions, self.index, files, each, best, scope)
             if (summed := await to_the_end(made)) is not None:
                 return summed
-            title = title_asked(each)
-            if title and (under := await to_the_end(section(sessions, files, title, scope))):
+            if under := await to_the_end(section(sessions, files, each, scope)):
                 return under
-            if (known := await asyncio.to_thread(self._from_tables, each, best, said)) is not None:
+            known = await asyncio.to_thread(nearest_answer, each, self.tables, best, said)
+            if known is not None:
                 return [known]
         return None
 
@@ -232,26 +234,6 @@ class Finder:
         spans = (span for each in tables for span in each.spans)
         inside = any(start <= first.start < end for start, end in spans)
         return inside and operation_of(first.text) is not asked
-
-    def _from_tables(
-        self, query: str, best: Sequence[DocumentHit], said: DocumentHit | None
-    ) -> DocumentHit | None:
-        """The answer of the nearest table that has one, from the row that was `said` if need be."""
-        documents = {hit.document: hit for hit in reversed(best)}
-        tabled = 0
-        for hit in reversed(documents.values()):
-            tables = self.tables.of(hit.document, hit.kind) if tabled < _TABLED else ()
-            tabled += bool(tables)
-            for each in tables:
-                row = None
-                if said is not None and said.document == hit.document:
-                    row = each.row_at(said.start)
-                found = answer(query, each, hit.title, row)
-                if found is None or _meant_elsewhere(query, found.spared, hit.document, best):
-                    continue
-                line = replace(hit, text=found.text, query=found.query, start=found.start)
-                return replace(line, end=found.end, score=1.0, relevance=HIGHEST)
-        return None
 
     async def _candidates(self, query: Query, wanted: int, scope: Scope) -> list[DocumentHit]:
         """Unscored candidate chunks, best first; some have no vector yet."""
@@ -275,18 +257,6 @@ class Finder:
             hit_of(chunk, filename, kind, vectors.get(chunk.id))
             for chunk, filename, kind in sorted(rows, key=lambda row: place[row[0].id])
         ]
-
-
-def _meant_elsewhere(query: str, spared: str, document: str, best: Sequence[DocumentHit]) -> bool:
-    """Whether another document explains a word that a table does not account for.
-
-    The neighbour upstairs in a contract is not the neighbour in a list of contacts.
-    """
-    return bool(spared) and any(
-        coverage(spared, hit.text) and coverage(query, hit.text) >= _EXPLAINED
-        for hit in best
-        if hit.document != document
-    )
 
 
 def _newest(
@@ -349,64 +319,6 @@ def _numbers(title: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d{1,9}", title)]
 
 
-def _cut(
-    hits: Sequence[DocumentHit],
-    near: dict[int, Sequence[DocumentHit]],
-    k: int,
-    length: Length,
-    text_by: Callable[[str], str],
-) -> list[DocumentHit]:
-    passages = []
-    for hit, sentences in around(hits, near, k, length):
-        text = text_by(hit.document)
-        start, end = sentences[0].start, sentences[-1].end
-        # While it is being read, a document has sentences, but no text yet.
-        joined = " ".join(sentence.text for sentence in sentences)
-        if passage := text[start:end].replace(PAGE_BREAK, "\n") or joined:
-            first = sentences[0]
-            whole = replace(hit, text=passage, context=heading(first, near[hit.id]))
-            whole = replace(whole, page=first.page, confidence=first.confidence)
-            texts = tuple(sentence.text for sentence in sentences)
-            passages.append(replace(whole, start=start, end=end, sentences=texts))
-    return passages
-
-
-def _in_paragraphs(hits: Sequence[DocumentHit], files: Path) -> list[DocumentHit]:
-    """Sentences with the paragraphs around them; a row of a table stands alone.
-
-    A sentence that means nothing without the text after it includes that; one that is within a
-    better one is left out.
-    """
-    prose = {hit.document for hit in hits if not hit.tabular}
-    texts = {each: text_of(files, each) for each in prose}
-    found = list[DocumentHit]()
-    for hit in hits:
-        text = texts.get(hit.document, "")
-        if text and any(
-            hit.document == other.document and hit.start < other.end and other.start < hit.end
-            for other in found
-        ):
-            continue
-        if text and (end := whole_end(text, hit.start, hit.end)) > hit.end:
-            hit = replace(hit, text=text[hit.start : end], end=end)
-        found.append(replace(hit, around=paragraph_at(text, hit.start, hit.end)))
-    return found
-
-
-def _together(hit: DocumentHit, near: Sequence[DocumentHit], text: str) -> Sequence[DocumentHit]:
-    """The sentences around a hit that are in its paragraph; for a table, its row alone."""
-    if hit.tabular:
-        return [chunk for chunk in near if chunk.id == hit.id]
-    paragraph: list[DocumentHit] = []
-    for chunk in near:
-        if paragraph and APART.search(text, paragraph[-1].end, chunk.start):
-            if paragraph[-1].id >= hit.id:
-                break
-            paragraph = []
-        paragraph.append(chunk)
-    return paragraph
-
-
 async def _chunks_within(session: AsyncSession, scope: Scope) -> list[int] | None:
     """The chunks whose vectors may be found; None: all. Raises InvalidRequestError."""
     for what, param, given, of in (
@@ -433,9 +345,60 @@ async def _worded(session: AsyncSession, query: str, k: int, scope: Scope) -> li
     matching = (
         select(Chunk.id)
         .join(Document, Document.id == Chunk.document_id)
-        .join(FTS, FTS.c.rowid == Chunk.id)
+        .join(_FTS, _FTS.c.rowid == Chunk.id)
         .where(text("chunks_fts MATCH :expression"), not_(Document.replaces))
         .order_by(text("chunks_fts.rank"))
         .limit(k)
     )
     return list(await session.scalars(scope.within(matching), {"expression": expression}))
+
+
+# Misspelt words.
+
+
+_TERMS = table("chunks_terms", column("term"), column("cnt"))
+_ASKED = OPERATION_WORDS | {"summarise", "summarize", "summary", "overview"}
+_VIEW = (
+    "CREATE VIRTUAL TABLE IF NOT EXISTS temp.chunks_terms USING fts5vocab(main, chunks_fts, row)"
+)
+
+
+async def respelled(sessions: async_sessionmaker[AsyncSession], question: str) -> str:
+    """Replace each word of a question that is in no document by the most frequent one like it.
+
+    If no document has one, by a word like it that asks for a summary or for a table's figures.
+    """
+    if not (doubted := doubtful(question)):
+        return question
+    async with sessions() as session:
+        owner = acting()
+        others = select(Document.id).where((Document.owner < owner) | (Document.owner > owner))
+        with everyone():
+            await session.execute(text(_VIEW))
+            hides = await session.scalar(others.where(~Document.shared).limit(1)) is not None
+        there = await _counts(session, doubted, hides=hides)
+        near = dict[str, str]()
+        for word in doubted:
+            if word not in there:
+                alike = slips(word)
+                found = await _counts(session, alike, hides=hides)
+                found = found or dict.fromkeys(alike & _ASKED, 1)
+                if found:
+                    near[word] = likeliest(found)
+    return await asyncio.to_thread(corrected, question, near) if near else question
+
+
+async def _counts(session: AsyncSession, terms: Collection[str], *, hides: bool) -> dict[str, int]:
+    """How often documents have terms; if some are hidden, only terms that others have, too."""
+    found = select(_TERMS.c.term, _TERMS.c.cnt).where(_TERMS.c.term.in_(terms))
+    with everyone():  # the index covers all documents
+        counts = {row.term: row.cnt for row in await session.execute(found)}
+    if not hides:
+        return counts
+    having = select(Chunk.id).join(_FTS, _FTS.c.rowid == Chunk.id)
+    having = having.where(text("chunks_fts MATCH :term")).limit(1)
+    return {
+        term: count
+        for term, count in counts.items()
+        if await session.scalar(having, {"term": f'"{term}"'}) is not None
+    }

@@ -1,4 +1,4 @@
-"""Summaries: finds the document meant, and the sentences of each section that sum it up.
+"""Summaries of documents, and the text under a heading or behind a label that a question quotes.
 
 A section's first sentence mostly says what it is about; after it come those whose embeddings are
 closest to the mean of the section, in turns with the other sections until there is no more room.
@@ -12,11 +12,11 @@ from bisect import bisect
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import zip_longest
+from itertools import takewhile, zip_longest
 from pathlib import Path
 
 import numpy as np
-from sqlalchemy import select
+from sqlalchemy import or_, select
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.documents.hits import APART, DocumentHit, Follows, Scope, hit_of, text_of
@@ -146,7 +146,7 @@ async def summary(
         return []
     hit = hit_of(chosen[0], meant.filename, meant.kind, vectors[chosen[0].id])
     said = " ".join(_ITEM.sub("", text[each.start : each.end]) for each in chosen)
-    return [replace(hit, text=said, end=chosen[-1].end, score=1.0 + WORDS, relevance=HIGHEST)]
+    return [_whole(hit, said, chosen[-1].end)]
 
 
 def _meant(
@@ -181,3 +181,77 @@ def _about(subject: frozenset[str], nearest: Sequence[DocumentHit]) -> str:
         if 2 * count > len(nearest) and any(named(subject, text) for text in texts):
             return document
     return ""
+
+
+# Sections. The page offers questions that quote a title for a new document, in its languages.
+
+
+_QUOTES = re.compile(
+    r"\A\W*(?:what do my documents say about|was steht unter|qué dicen mis documentos sobre) "
+    r"[\"“„«](?P<title>.+)[\"”“»]\W*\Z",
+    re.IGNORECASE,
+)
+_MARKS = re.compile(r"\A[\W\d]+|\W+\Z")  # as in "## § 3 Rent"
+_LABEL_END = re.compile(r"[:.](?=\s|\Z)")
+_WITH_TITLE = 1000  # sentences, at most
+
+
+def title_asked(question: str) -> str:
+    """The heading or label that a question asks for by quoting it; "" if it does not."""
+    found = _QUOTES.match(question)
+    return _MARKS.sub("", found["title"]) if found else ""
+
+
+async def section(
+    sessions: async_sessionmaker[AsyncSession], files: Path, query: str, scope: Scope
+) -> list[DocumentHit]:
+    """One hit: the text under the title that a question quotes, in the newest document with it.
+
+    No hit if no title is quoted, or no processed document in scope has it. The texts of documents
+    are under `files`.
+    """
+    if not (title := title_asked(query)):
+        return []
+    has = or_(*(each.contains(title, autoescape=True) for each in (Chunk.context, Chunk.text)))
+    sentences = (
+        select(Chunk)
+        .join(Document, Document.id == Chunk.document_id)
+        .where(Document.status == Status.PROCESSED, has)
+        .order_by(upload_order.desc(), Chunk.id)
+        .limit(_WITH_TITLE)
+    )
+    with_names = scope.within(sentences).add_columns(Document.filename, Document.kind)
+    async with sessions() as session:
+        rows = (await session.execute(with_names)).all()
+    hits = [hit_of(chunk, filename, kind, None) for chunk, filename, kind in rows]
+    for at, hit in enumerate(hits):
+        if hit.tabular:
+            continue
+        if _heading(hit) == title:
+            under = _fitting(hits[at:])
+            said = " ".join(each.text for each in under)
+            return [_whole(hit, said, under[-1].end)]
+        if _MARKS.sub("", _LABEL_END.split(hit.text, maxsplit=1)[0]) == title:
+            text = await asyncio.to_thread(text_of, files, hit.document)
+            line = text[hit.start :].partition("\n")[0][:_MOST]
+            return [_whole(hit, line, hit.start + len(line))] if line else []
+    return []
+
+
+def _heading(hit: DocumentHit) -> str:
+    return _MARKS.sub("", hit.context.partition(": ")[0])
+
+
+def _fitting(hits: Sequence[DocumentHit]) -> list[DocumentHit]:
+    """The first, and as many after it under its heading as fit."""
+    place = hits[0].document, _heading(hits[0])
+    kept = [hits[0]]
+    for hit in takewhile(lambda each: (each.document, _heading(each)) == place, hits[1:]):
+        if sum(len(each.text) + 1 for each in (*kept, hit)) > _MOST:
+            break
+        kept.append(hit)
+    return kept
+
+
+def _whole(first: DocumentHit, text: str, end: int) -> DocumentHit:
+    return replace(first, text=text, end=end, score=1.0 + WORDS, relevance=HIGHEST)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from app.generation.events import Event, GenerationRequest, NotAsked, PeerChanged
+from app.generation.everyday import Everyday
 from app.generation.given import Given, hides
 from app.generation.plan import Retrieved
 from app.generation.retrieval import Retrieval
@@ -39,6 +40,7 @@ class Decider:
     """Decides by the user's documents, and by a model that makes questions stand alone."""
 
     retrieval: Retrieval
+    everyday: Everyday
     rewriter: Rewriter
     link: Link
     ledger: Ledger
@@ -59,10 +61,10 @@ class Decider:
         rewritten = self.retrieval.in_one_row(request)
         searched = rewritten and self.retrieval.asks(request)
         alone = await self.rewriter.alone(request) if searched else request
-        if await self.retrieval.needless(alone):
-            return Decision(
-                _without_cloud(request), await self.retrieval.everyday(request), (NotAsked(),)
-            )
+        if await self.everyday.needless(alone):
+            examples = self.retrieval.quotes_a_line(request)
+            row = await self.everyday.row(request, examples=examples)
+            return Decision(_without_cloud(request), row, (NotAsked(),))
         if searched:
             request = self._written_from(alone)
         if not request.joint:

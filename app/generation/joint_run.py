@@ -40,7 +40,6 @@ from dragon.protocol.messages import (
 )
 from dragon.protocol.state import Settled
 from dragon.sampling.mixture import ETA_ONE, device_weight
-from dragon.sampling.privacy import Budget
 from dragon.sampling.role import Role
 
 _LOST = localizable("cloud.lost", "the connection to the cloud was lost")
@@ -62,7 +61,6 @@ class JointRun(DeviceRun):
         given: Given,
         plan: Plan,
         *,
-        budget: Budget | None,
         engine: Engine,
         tokenizer: Tokenizer,
         link: Link,
@@ -72,7 +70,6 @@ class JointRun(DeviceRun):
             given.request,
             plan,
             whole=given.whole,
-            budget=budget,
             engine=engine,
             tokenizer=tokenizer,
             pace=pace,
@@ -231,7 +228,7 @@ class JointRun(DeviceRun):
         """Drop the cloud if its documents weigh little beside the device's."""
         if self._request.mode.sends_up or self._cloud_log_h is None:
             return False
-        if self._decoder is None or self._stream is None or self._budget is not None:
+        if self._decoder is None or self._stream is None or self._plan.budget is not None:
             return False
         own = self._decoder.weighting.first.log_h
         weight = 1.0 - device_weight(own, self._cloud_log_h) / ETA_ONE

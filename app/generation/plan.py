@@ -13,6 +13,7 @@ from dragon.inference.weighting import Rescoring, Weights, shared
 from dragon.link import control
 from dragon.protocol.aggregator_policy import Schedule
 from dragon.retrieval.relevance import BARE_RELEVANCE, LEAST
+from dragon.sampling.privacy import Budget
 
 
 @dataclass(frozen=True)
@@ -68,9 +69,10 @@ class Plan:
 
     `top_k` documents per side, `limit` tokens at most, `deadline` seconds to wait for the cloud
     (None is no limit). Both sides re-score their documents every `rescore_every` tokens, unless it
-    is 0; a unit of cosine is worth `slope` nats there, and in a text to continue. A
-    cloud whose weight is below `least_weight`, 0 to 1, is dropped. Its passages are cited by
-    numbers from `cloud_citations` on; None if passages are not cited.
+    is 0; a unit of cosine is worth `slope` nats there, and in a text to continue. A cloud whose
+    weight is below `least_weight`, 0 to 1, is dropped. Its passages are cited by numbers from
+    `cloud_citations` on; None if passages are not cited. With a `budget` the device draws within
+    it.
     """
 
     top_k: int
@@ -83,6 +85,7 @@ class Plan:
     certificates: bool = True
     least_weight: float = 0.0
     cloud_citations: int | None = None
+    budget: Budget | None = None
 
 
 def opening(

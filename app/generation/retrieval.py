@@ -11,21 +11,17 @@ from app.documents.hits import DocumentHit, Follows, Scope
 from app.documents.store import DocumentStore
 from app.generation.cloud_view import MARK
 from app.generation.events import GenerationRequest, Source
-from app.generation.exchanges import Exchanges
 from app.generation.plan import Retrieved
-from app.generation.transcripts import holds_a_chat
 from app.ledger.spending import digest_of_passage
 from app.peer_link.client import Link
 from app.peer_link.fetch import PublicHit, fetch
 from app.places import Places
-from dragon.inference.chat_template import Message, Rendering
 from dragon.inference.engine import Engine
-from dragon.inference.rows import Begins, Row, room_for_document
+from dragon.inference.rows import Row, room_for_document
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
-from dragon.models.instructions import EVERYDAY
 from dragon.retrieval.embedder import TextEmbedder
-from dragon.retrieval.judge import TextJudge
+from dragon.retrieval.judge import TextJudge, Whose, whose
 from dragon.retrieval.prompt_rows import (
     NO_ANSWER,
     Answers,
@@ -40,20 +36,13 @@ from dragon.retrieval.prompt_rows import (
 )
 from dragon.retrieval.query_parsing import asks_nothing, questions_of
 from dragon.retrieval.relevance import LEAST, Hit
-from dragon.retrieval.whose import Whose, whose
 from dragon.sampling.role import Role
-
-EXAMPLES = 4
-"""How many everyday exchanges the built-in model is shown before it replies to small talk."""
 
 CLOSEST = 3
 """How many passages to show beside those that answer."""
 
 PREMISE = 32
 """The most tokens of a line that an answer begins with: the judge reads 48, the question's too."""
-
-NEEDLESS = 2.0
-"""The least log-odds that a message needs no document; high, since a vain search costs little."""
 
 # Concurrent searches, and those of one caller: what they share (threads, database connections)
 # would otherwise serve whoever came first.
@@ -79,11 +68,7 @@ class Retrieval:
     top_k: int | None
     rescore_every: int
     slope: float
-    _exchanges: Exchanges = field(init=False)
     _places: Places = field(default_factory=lambda: Places(_SEARCHES, _FOR_ONE), init=False)
-
-    def __post_init__(self) -> None:
-        self._exchanges = Exchanges(self.embedder)
 
     def in_one_row(self, request: GenerationRequest) -> bool:
         """Whether all that is found goes in one row, for a question that stands alone."""
@@ -270,44 +255,6 @@ class Retrieval:
         return bare_row(
             self.tokenizer, raw=request.raw, quotes=self.answers.quotes, begins=request.begins
         )
-
-    async def needless(self, request: GenerationRequest) -> bool:
-        """Whether its last message needs no document: a greeting, thanks, a small task.
-
-        "And easy-care?" may look like small talk; the question that it stands for does not.
-        """
-        if not request.judged or request.raw or not request.messages or request.max_tokens == 0:
-            return False
-        message = request.messages[-1].content
-        if holds_a_chat(message):
-            return True
-        wordings = dict.fromkeys((message[-control.MAX_QUERY :], request.query))
-        job = self.engine.submit_urgent(
-            lambda: all(self.judge.needless(each) > NEEDLESS for each in wordings)
-        )
-        return await asyncio.wrap_future(job)
-
-    async def everyday(self, request: GenerationRequest) -> Retrieved:
-        """The row before a message that needs no document.
-
-        The built-in model is shown exchanges like it, where there is room for them.
-        """
-        if self.quotes_a_line(request) and request.begins is Begins.TURNS:
-            message = request.messages[-1].content
-            job = self.engine.submit_urgent(lambda: self._exchanges.nearest(message, EXAMPLES))
-            turns = [
-                Message(role, text)
-                for each in await asyncio.wrap_future(job)
-                for role, text in (("user", each.message), ("assistant", each.reply))
-            ]
-            tokens = self.tokenizer.document_row(EVERYDAY)
-            shown = self.tokenizer.chat(turns, Rendering(begun=False)).tokens if turns else []
-            room = self.engine.model.context - len(request.conversation) - request.least
-            if len(tokens) + len(shown) <= room:
-                tokens += shown
-            return Retrieved([Row(tuple(tokens), 0.0)], [])
-        row = bare_row(self.tokenizer, raw=request.raw, quotes=False, begins=request.begins)
-        return Retrieved([row], [])
 
     def _in_one_row(
         self, request: GenerationRequest, hits: Sequence[DocumentHit], limit: int

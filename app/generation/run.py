@@ -19,7 +19,6 @@ from dragon.protocol.messages import Limits, SessionMessage
 from dragon.protocol.rules.registry import Start, session_of
 from dragon.protocol.session import anything
 from dragon.protocol.state import Settled
-from dragon.sampling.privacy import Budget
 from dragon.sampling.role import Role
 
 
@@ -40,7 +39,6 @@ class DeviceRun(Run[Event]):
         plan: Plan,
         *,
         whole: GenerationRequest | None = None,
-        budget: Budget | None = None,
         engine: Engine,
         tokenizer: Tokenizer,
         pace: Pace,
@@ -59,7 +57,7 @@ class DeviceRun(Run[Event]):
                 plan.catch_up and engine.model.parallel,
                 plan.schedule,
                 tokenizer.vocab_size if certain else None,
-                budget,
+                plan.budget,
                 tokenizer.mask(grammar).permits if grammar else anything,
             ),
             Role.DEVICE,
@@ -70,7 +68,6 @@ class DeviceRun(Run[Event]):
         self.answer = Answer(whole or request, tokenizer, plan.cloud_citations)
         self._request = request
         self._plan = plan
-        self._budget = budget
         self._tokenizer = tokenizer
         self._released = False
 
@@ -91,7 +88,7 @@ class DeviceRun(Run[Event]):
             retrieved.rescoring,
             Adjustment.asked(request.sampling, request.conversation, self._tokenizer),
             detailed=self.answer.details is not None,
-            referred=self._budget is not None,
+            referred=self._plan.budget is not None,
         )
         decoder = self.open(retrieved.rows, request.conversation, decoding)
         limits = self.session.limits

@@ -142,7 +142,7 @@ class GenerationService:
                 prompt = request.prompt_tokens(self.tokenizer)
                 yield Finished("length", prompt, 0, stats=account.sent)
                 return
-            run, texts = self._run(request, budget), list[str]()
+            run, texts = self._run(request, self._plan(request, budget)), list[str]()
             async with self._recorded(run, account, question, texts, request.premise):
                 found = found or await self.retrieval.find(_writable(request), request.limit)
                 run.write(found)
@@ -184,7 +184,7 @@ class GenerationService:
         bare = self.retrieval.without(request).tokens
         return Decision(request, found.referring(bare)), budget
 
-    def _plan(self, request: GenerationRequest) -> Plan:
+    def _plan(self, request: GenerationRequest, budget: Budget | None = None) -> Plan:
         exact, top_k = self.settings.exact, self.retrieval.passages(request)
         cited = first_number(Role.CLOUD, top_k) if self.retrieval.cites(request) else None
         return Plan(
@@ -198,22 +198,17 @@ class GenerationService:
             certificates=self.certificates,
             least_weight=0.0 if exact else self.settings.least_cloud_weight,
             cloud_citations=cited,
+            budget=budget,
         )
 
-    def _run(self, request: GenerationRequest, budget: Budget | None) -> DeviceRun:
+    def _run(self, request: GenerationRequest, plan: Plan) -> DeviceRun:
         written = replace(request, details=None) if _scored_whole(request) else request
         make = (
             partial(JointRun, Given.of(written), link=self.link)
             if request.joint
             else partial(DeviceRun, written)
         )
-        return make(
-            self._plan(request),
-            budget=budget,
-            engine=self.engine,
-            tokenizer=self.tokenizer,
-            pace=self.pace,
-        )
+        return make(plan, engine=self.engine, tokenizer=self.tokenizer, pace=self.pace)
 
     @asynccontextmanager
     async def _recorded(

@@ -116,9 +116,8 @@ def through_the_product(
 
 def by_llama_cpp(path: Path, ids: Sequence[int], tokens: int) -> Callable[[], Seconds]:
     """A loop over llama.cpp's C API on a file."""
-    size = GgufMetadata.read(path).tokens
-    weights = load_weights(path, size)
-    context = Context(weights, size, sequences=1, positions=4096, most=4096, threads=1)
+    weights = load_weights(path, GgufMetadata.read(path).tokens)
+    context = Context(weights, sequences=1, positions=4096, most=4096, threads=1)
 
     def write() -> Seconds:
         context.cut(0, 0)
@@ -175,9 +174,8 @@ def inside(backend: Backend, rounds: int) -> dict[str, list[float]]:
 
 def bare_four(path: Path, rounds: int) -> float:
     """Seconds of a step of four sequences at once, by llama.cpp alone."""
-    size = GgufMetadata.read(path).tokens
-    weights = load_weights(path, size)
-    context = Context(weights, size, sequences=_AT_ONCE, positions=4096, most=4096, threads=1)
+    weights = load_weights(path, GgufMetadata.read(path).tokens)
+    context = Context(weights, sequences=_AT_ONCE, positions=4096, most=4096, threads=1)
     length = _DOCUMENT + _QUESTION
     for sequence in range(_AT_ONCE):
         for start in range(0, length, BATCH):

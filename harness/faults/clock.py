@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from cli.main import main
+from cli.__main__ import main
 
 
 def follow(file: Path) -> None:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from app.api_keys import Documents, May, api_keys
 from app.storage.database import DATABASE, database_url, migrate
-from cli.main import program
+from cli.__main__ import program
 from dragon.errors import InvalidRequestError, NotFoundError
 from dragon.keys import find
 

@@ -1,6 +1,6 @@
 """The program: what it prints, and that it leaves nothing running.
 
-Covers `cli.services`, `cli.supervisor` and `peer.main`.
+Covers `cli.__main__`, `cli.services`, `cli.supervisor` and `peer.main`.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ HTTPServer(("127.0.0.1", int(port)), Ready).serve_forever()
 """
 _UP = f"""
 import sys
-from cli import main, supervisor
+from cli import __main__ as program, supervisor
 supervisor.own_command = lambda *arguments: [sys.executable, "-c", {_STAND_IN!r}, *arguments]
 sys.argv = ["dragon", "up"]
-main.main()
+program.main()
 """
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from app.settings import Settings
-from cli.main import main
+from cli.__main__ import main
 from cli.running_device import DeviceClient
 from harness.services import free_port
 

@@ -15,7 +15,7 @@ HEAVY = (
 MAX_RESIDENT_MB = 60
 _LOOK = """
 import json, sys
-import cli.main
+import cli.__main__
 status = open("/proc/self/status").read()
 kilobytes = int(status.split("VmRSS:")[1].split()[0])
 print(json.dumps([kilobytes / 1024, [name for name in sys.argv[1:] if name in sys.modules]]))

@@ -9,7 +9,16 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Field
 
 from app.api.openai.embeddings import MAX_INPUTS
-from app.api.openai.field_types import JsonObject, Limit, Str, Top, invalid, neutral, unicode_within
+from app.api.openai.field_types import (
+    LISTED,
+    JsonObject,
+    Limit,
+    Str,
+    Top,
+    invalid,
+    neutral,
+    unicode_within,
+)
 from app.api.openai.schemas import (
     ChatBody,
     CompletionBody,
@@ -236,10 +245,7 @@ class OllamaEmbedBody(_Named):
     input: Annotated[
         list[Str],
         Field(min_length=1, max_length=MAX_INPUTS),
-        BeforeValidator(
-            lambda given: [given] if isinstance(given, str) else given,
-            json_schema_input_type=str | list[str],
-        ),
+        LISTED,
     ]
     truncate: bool | None = None
     keep_alive: float | str | None = None

@@ -97,6 +97,12 @@ def unicode_within(value: Any) -> Any:
 JsonObject = Annotated[dict[str, Any], AfterValidator(unicode_within)]
 
 
+LISTED = BeforeValidator(
+    lambda given: [given] if isinstance(given, str) else given,
+    json_schema_input_type=str | list[str],
+)
+"""Takes one text as a list of it."""
+
 TEXTS = ("text", "input_text", "output_text")
 """Types of text parts."""
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 from fastapi import APIRouter
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, Field
 
-from app.api.openai.field_types import Names, Str, Strict, neutral, wrong
+from app.api.openai.field_types import LISTED, Names, Str, Strict, neutral, wrong
 from app.api.openai.openapi import failures
 from app.api.openai.paging import Deleted, Page, Paged
 from app.api.openai.spellings import Lenient
@@ -141,10 +141,7 @@ class StoreSearchBody(Strict):
     query: Annotated[
         list[Annotated[Str, Field(min_length=1, max_length=MAX_QUERY)]],
         Field(min_length=1, max_length=8),
-        BeforeValidator(
-            lambda given: [given] if isinstance(given, str) else given,
-            json_schema_input_type=str | list[str],
-        ),
+        LISTED,
     ]
     max_num_results: Annotated[int, Field(ge=1, le=50)] = 10
     filters: Annotated[Any, neutral()] = None

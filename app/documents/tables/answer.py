@@ -8,13 +8,19 @@ Rows that sum up the others are left out of every count, sum and extreme, and th
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
+from app.documents.hits import DocumentHit
 from app.documents.tables.columns import TWO_WAYS, Holds, number
 from app.documents.tables.question import Condition, Operation, Reading, TableQuery
-from app.documents.tables.records import Table
+from app.documents.tables.records import Shelf, Table
+from dragon.retrieval.lexical import coverage
+from dragon.retrieval.relevance import HIGHEST
 
+_TABLED = 3  # documents, at most, whose tables are queried
+_EXPLAINED = 0.5  # of a question's words, by a line
 _SHOWN = 8
 _LEAST_PLACES = 2  # of a mean
 _THOUSAND = 1000
@@ -37,6 +43,41 @@ class TableAnswer:
     start: int
     end: int
     spared: str = ""
+
+
+def nearest_answer(
+    question: str, shelf: Shelf, best: Sequence[DocumentHit], said: DocumentHit | None
+) -> DocumentHit | None:
+    """The answer of the nearest table that has one, from the row that was `said` if need be."""
+    documents = {hit.document: hit for hit in reversed(best)}
+    tabled = 0
+    for hit in reversed(documents.values()):
+        tables = shelf.of(hit.document, hit.kind) if tabled < _TABLED else ()
+        tabled += bool(tables)
+        for each in tables:
+            row = None
+            if said is not None and said.document == hit.document:
+                row = each.row_at(said.start)
+            found = answer(question, each, hit.title, row)
+            if found is None or _meant_elsewhere(question, found.spared, hit.document, best):
+                continue
+            line = replace(hit, text=found.text, query=found.query, start=found.start)
+            return replace(line, end=found.end, score=1.0, relevance=HIGHEST)
+    return None
+
+
+def _meant_elsewhere(
+    question: str, spared: str, document: str, best: Sequence[DocumentHit]
+) -> bool:
+    """Whether another document explains a word that a table does not account for.
+
+    The neighbour upstairs in a contract is not the neighbour in a list of contacts.
+    """
+    return bool(spared) and any(
+        coverage(spared, hit.text) and coverage(question, hit.text) >= _EXPLAINED
+        for hit in best
+        if hit.document != document
+    )
 
 
 def answer(question: str, table: Table, title: str, said: int | None = None) -> TableAnswer | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.documents.spelling import respelled
+from app.documents.search import respelled
 from app.documents.store import DocumentStore
 from app.owners import acting_as
 from tests.app.stores import NOTE, OTHER, ingest

@@ -17,6 +17,7 @@ import pytest
 from app.documents.hits import EVERYTHING, DocumentHit, Scope
 from app.generation.deciding import Decider
 from app.generation.events import Details, Event, GenerationRequest, NotAsked
+from app.generation.everyday import Everyday
 from app.generation.retrieval import Retrieval
 from app.generation.service import GenerationService
 from app.ledger.leakage import Part
@@ -94,7 +95,7 @@ def needed(monkeypatch: pytest.MonkeyPatch) -> None:
     async def needless(*_: object) -> bool:
         return False
 
-    monkeypatch.setattr(Retrieval, "needless", needless)
+    monkeypatch.setattr(Everyday, "needless", needless)
 
 
 @pytest.fixture
@@ -119,9 +120,10 @@ def service(
     found = Retrieval(
         tokenizer, embedder(), judge(), engine, store, link, Answers.LINES, None, 0, slope=0
     )
+    everyday = Everyday(engine, tokenizer, embedder(), judge())
     rewriter: Any = Rewriter()
     account: Any = ledger
-    decider = Decider(found, rewriter, link, account)
+    decider = Decider(found, everyday, rewriter, link, account)
     return GenerationService(
         nothing, tokenizer, engine, found, link, nothing, account, nothing, decider
     )
@@ -211,29 +213,6 @@ async def test_what_anybody_may_ask_stays_only_where_a_line_is_sure(
     assert decided.found is not None
     assert [source.text for source in decided.found.sources] == [TEXT]
     assert decided.found.rows[0].relevance <= relevance
-
-
-class Judge:
-    """Takes a question of two words for small talk."""
-
-    def needless(self, message: str) -> float:
-        return 9.0 if len(message.split()) == 2 else -9.0
-
-
-@pytest.mark.parametrize(("alone", "needless"), [("And silk?", True), (WHOLE, False)])
-async def test_what_looks_like_small_talk_may_stand_for_a_question(
-    tokenizer: Tokenizer, alone: str, needless: bool
-) -> None:
-    nothing: Any = None
-    judge: Any = Judge()
-    with ThreadPoolExecutor(1) as pool:
-        engine: Any = SimpleNamespace(submit_urgent=pool.submit)
-        found = Retrieval(
-            tokenizer, nothing, judge, engine, nothing, nothing, Answers.LINES, None, 0, slope=0
-        )
-        chat = (Message("user", "How long is wool?"), Message("user", "And silk?"))
-        request = GenerationRequest((20,), alone, Sampling(), messages=chat)
-        assert await found.needless(request) is needless
 
 
 LEANS = "What is the capital of the country our au pair comes from?"

@@ -62,7 +62,6 @@ class Context:
     def __init__(
         self,
         model: Any,
-        vocab_size: int,
         *,
         sequences: int,
         positions: int,
@@ -72,7 +71,8 @@ class Context:
     ) -> None:
         self._lib = api.library()
         self._model = model
-        self._vocab_size = vocab_size
+        vocabulary = self._lib.llama_model_get_vocab(model)
+        self._vocab_size = self._lib.llama_vocab_n_tokens(vocabulary)
         self._sequences = sequences
         self.positions = positions
         self._most = most

@@ -99,7 +99,6 @@ class LlamaCpp:
         most = BLOCK * blocks_of(self.context) if exact else room
         self._context = Context(
             self._model,
-            metadata.tokens,
             sequences=slots + kept,
             positions=min(most, _AT_FIRST_APART if exact else _AT_FIRST),
             most=most,
