@@ -108,3 +108,16 @@ def test_a_slip_is_a_letter_too_much_too_few_wrong_or_two_that_changed_places() 
 )
 def test_what_is_no_word_is_replaced(question: str, near: dict[str, str], expected: str) -> None:
     assert corrected(question, near) == expected
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ("Wie oft war ich bei der Ärztin?", ["war", "arztin"]),
+        ("¿Cuánto cuesta la excursión de los niños?", ["cuesta", "excursion", "ninos"]),
+        ("Combien est-ce que la chambre coûte par nuit ?", ["chambre", "coute", "par", "nuit"]),
+        ("How many sons died in the war?", ["sons", "died", "war"]),
+    ],
+)
+def test_words_of_every_sentence_tell_nothing(question: str, said: list[str]) -> None:
+    assert content_words(question) == said
