@@ -72,7 +72,6 @@ NEXT = 4
 _AMENDS = re.compile(
     r"\b(?:amend(?:s|ed|ment)?|now|no longer|instead of|nunmehr|geändert|nachtrag)\b", re.IGNORECASE
 )
-_EXPLAINED = 0.5  # of a question's words, by a line
 _TABLED = 3  # documents, at most, whose tables are queried
 _NEW = 8  # passages without a vector yet, at most, that are embedded for a question
 
@@ -247,7 +246,7 @@ class Finder:
                 if said is not None and said.document == hit.document:
                     row = each.row_at(said.start)
                 found = answer(query, each, hit.title, row)
-                if found is None or _meant_elsewhere(query, found.spared, hit.document, best):
+                if found is None:
                     continue
                 line = replace(hit, text=found.text, query=found.query, start=found.start)
                 return replace(line, end=found.end, score=1.0, relevance=HIGHEST)
@@ -275,18 +274,6 @@ class Finder:
             hit_of(chunk, filename, kind, vectors.get(chunk.id))
             for chunk, filename, kind in sorted(rows, key=lambda row: place[row[0].id])
         ]
-
-
-def _meant_elsewhere(query: str, spared: str, document: str, best: Sequence[DocumentHit]) -> bool:
-    """Whether another document explains a word that a table does not account for.
-
-    The neighbour upstairs in a contract is not the neighbour in a list of contacts.
-    """
-    return bool(spared) and any(
-        coverage(spared, hit.text) and coverage(query, hit.text) >= _EXPLAINED
-        for hit in best
-        if hit.document != document
-    )
 
 
 def _newest(

@@ -27,16 +27,12 @@ _FUNCTIONS = {
 
 @dataclass(frozen=True)
 class TableAnswer:
-    """One line of text, the `query` that it comes from, and the offsets of its first row.
-
-    `spared` is as in a `TableQuery`.
-    """
+    """One line of text, the `query` that it comes from, and the offsets of its first row."""
 
     text: str
     query: str
     start: int
     end: int
-    spared: str = ""
 
 
 def answer(question: str, table: Table, title: str, said: int | None = None) -> TableAnswer | None:
@@ -70,7 +66,7 @@ def answer(question: str, table: Table, title: str, said: int | None = None) -> 
         summed = asked.columns if asked.operation is Operation.SUM else ()
         cells = (", ".join([table.label(n), *(table.rows[n][c] for c in summed)]) for n in left_out)
         text += f" (without the row {'; '.join(cells)})"
-    return TableAnswer(text, sql, *table.spans[rows[0]], asked.spared) if text else None
+    return TableAnswer(text, sql, *table.spans[rows[0]]) if text else None
 
 
 def _meets(table: Table, row: int, condition: Condition) -> bool:

@@ -12,9 +12,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
 
-from app.documents.tables.columns import Holds, number
+from app.documents.tables.columns import Holds
 from app.documents.tables.records import Table
-from dragon.retrieval.lexical import content_words, identifiers, stem, words
+from dragon.retrieval.lexical import content_words, stem, words
 from dragon.retrieval.names import lacking, names
 
 
@@ -41,15 +41,11 @@ class Condition:
 
 @dataclass(frozen=True)
 class TableQuery:
-    """`columns` are those asked for; the operation is on the first one, where it is on any.
-
-    `spared` is a word of the question that the table does not account for, if any.
-    """
+    """`columns` are those asked for; the operation is on the first one, where it is on any."""
 
     operation: Operation
     columns: tuple[int, ...]
     conditions: tuple[Condition, ...]
-    spared: str = ""
 
 
 _MOST = {
@@ -93,7 +89,7 @@ _PLAIN = {
     "costs", "row", "rows", "entry", "entries", "table", "value", "number", "count", "got", "get",
     "each", "one", "ones", "s", "please", "pls", "versus", "difference", "between", "there",
     "altogether", "live", "lives", "called", "named", "bought", "sold", "used", "single",
-    "overall", "sheet", "item", "items", "record", "records", "anyone", "anybody",
+    "overall", "sheet", "make", "made", "item", "items", "record", "records", "anyone", "anybody",
 }  # fmt: skip
 # "Which job ...", "what kind of job ...": what a row is, whatever the table calls it.
 _KIND = re.compile(r"\b(?:which|what|how many)\s+(?:kind of\s+|of the\s+)?(\w+)", re.IGNORECASE)
@@ -192,14 +188,12 @@ class Reading:
             operation = Operation.ROWS
         if operation is Operation.CELLS and not conditions:
             return None
-        # A row shown whole, or a cell beside its name, says itself what it is.
-        spare = operation in (Operation.CELLS, Operation.ROWS) and bool(self._named)
-        left = self._unaccounted()
-        if left is None or len(left) > spare:
+        conditions = self._narrowed(conditions)
+        if self._unaccounted():
             return None
         if operation is Operation.ROWS and not (conditions and _LISTED.search(self._asked)):
             return None
-        return TableQuery(operation, tuple(columns), tuple(conditions), "".join(left))
+        return TableQuery(operation, tuple(columns), tuple(conditions))
 
     def _row_said(self) -> Iterator[Condition]:
         """The row that was said before, if its first cell tells it from the others."""
@@ -273,13 +267,16 @@ class Reading:
         for column, name in enumerate(self._table.columns):
             parts = [each for each in _parts(name) if each not in _UNITS or each in self._left]
             parts = parts or _parts(name)
-            hits[column] = {w for w in self._left for part in parts if _alike(w, part)}
+            hits[column] = {w for w in self._left if _named_by(w, name, parts)}
         # "Costs 2024" is named more closely by "the costs in 2024" than "Costs 2025" is.
         found = {
             c: None for c, hit in hits.items() if hit and not any(hit < o for o in hits.values())
         }
         for word in list(self._left):
-            if any(_alike(word, part) for c in found for part in _parts(self._table.columns[c])):
+            if any(
+                _named_by(word, name, _parts(name))
+                for name in (self._table.columns[c] for c in found)
+            ):
                 del self._left[word]
         kind = _KIND.search(self._asked)
         if found and kind:
@@ -324,13 +321,31 @@ class Reading:
         """The columns of dates, even those whose order of day and month is undecided."""
         return [n for n, c in enumerate(self._table.held) if c.holds is Holds.DATES or c.dated]
 
-    def _unaccounted(self) -> Sequence[str] | None:
-        """The words of the question that may be about anything else; None if one is sure to be."""
-        left = [w for w in self._left if not any(_alike(w, each) for each in self._known)]
-        if any(identifiers(word) or number(word) is not None for word in left):
-            return None
-        capitals = {word.lower() for word in re.findall(r"(?<!\A)\b[A-Z]\w+", self._asked)}
-        return None if capitals & set(left) else left
+    def _narrowed(self, conditions: list[Condition]) -> list[Condition]:
+        """The conditions, and of the rows they leave those whose cells have the words left over.
+
+        "The brass bell" is "Bell, brass" and not "Bell, steel".
+        """
+        table = self._table
+        for word in self._unaccounted() if conditions else ():
+            equal = [each for each in conditions if each.relation == "IN"]
+            rows = [row for row in table.rows if all(row[e.column] in e.values for e in equal)]
+            having = {
+                column: cells
+                for column in range(len(table.columns))
+                if column not in table.numeric
+                and (cells := {row[column] for row in rows if _has(row[column], word)})
+            }
+            if len(having) == 1:
+                ((column, cells),) = having.items()
+                conditions = [each for each in conditions if each.column != column]
+                conditions.append(Condition(column, "IN", tuple(sorted(cells))))
+                del self._left[word]
+        return conditions
+
+    def _unaccounted(self) -> Sequence[str]:
+        """The words of the question that may be about anything else."""
+        return [w for w in self._left if not any(_alike(w, each) for each in self._known)]
 
 
 def _spellings(cell: str) -> Iterator[tuple[str, ...]]:
@@ -366,6 +381,10 @@ def _scattered(spelt: Sequence[str], tokens: Sequence[str], free: Sequence[bool]
     return places
 
 
+def _has(cell: str, word: str) -> bool:
+    return any(_one_stem(each, word) for each in words(cell))
+
+
 def _has_other_forms(spelt: Sequence[str], columns: Mapping[int, set[str]]) -> bool:
     """Whether a cell may be named in other forms: "Day 2", "Tom Hill" and "on call" may not."""
     cells = [cell for each in columns.values() for cell in each]
@@ -381,6 +400,12 @@ def _one_stem(word: str, token: str) -> bool:
 def _parts(name: str) -> list[str]:
     """The words of a column's name."""
     return words(re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name))
+
+
+def _named_by(word: str, name: str, parts: Sequence[str]) -> bool:
+    """Whether a word is one of a column's name, in whose "Phone ext." "extension" is cut short."""
+    cut = (each.lower() for each in re.findall(r"([^\W\d_]{3,})\.", name))
+    return any(_alike(word, part) for part in parts) or any(map(word.startswith, cut))
 
 
 def _alike(word: str, other: str) -> bool:

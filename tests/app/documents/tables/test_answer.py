@@ -216,6 +216,31 @@ def test_the_query_shown_is_one_that_runs() -> None:
     database.close()
 
 
+TRADE = """no: T1; thing: Bell, brass; keeper: Mia Reed; tel. ext.: 14; place: Hull Museum
+no: T2; thing: Bell, steel; keeper: Tom Lind; tel. ext.: 17; place: Leith
+no: T3; thing: Rope; keeper: Tom Lind; tel. ext.: 17; place: Leith
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("Who is the keeper of the brass bell?", "T1, Bell, brass, keeper: Mia Reed"),
+        ("And the keeper of the steel bell?", "T2, Bell, steel, keeper: Tom Lind"),
+        ("What is the extension of Mia Reed?", "T1, Bell, brass, tel. ext.: 14"),
+        ("Who is the keeper of the wooden bell?", None),
+        ("What is the population of Hull?", None),
+        ("Who is Mia's sister?", None),
+        ("What is Tom Lind's shoe size?", None),
+        ("Who rang the brass bell?", None),
+        ("Who is the mayor of Leith?", None),
+        ("What is a rope ladder?", None),
+    ],
+)
+def test_each_word_must_be_one_of_the_rows_that_answer(question: str, text: str | None) -> None:
+    assert said(TRADE, question, "museum.csv") == text
+
+
 COURSES = """code: C1; course: Pottery; teacher: Ada Brandt; fee: 145; places: 3
 code: C2; course: Bookbinding; teacher: Tom Reed; fee: 75; places: 0
 code: C3; course: Life drawing; teacher: Mia Lund; fee: 180; places: 9
