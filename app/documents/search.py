@@ -35,8 +35,8 @@ from app.documents.sections import section, title_asked
 from app.documents.spelling import FTS, respelled
 from app.documents.summaries import summary
 from app.documents.tables.answer import answer
-from app.documents.tables.question import Operation, operation_of
 from app.documents.tables.records import Shelf
+from app.documents.tables.wording import Operation, operation_of
 from app.storage.tables import Chunk, Document
 from dragon.errors import InvalidRequestError
 from dragon.retrieval.chunking import PAGE_BREAK

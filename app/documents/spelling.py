@@ -8,7 +8,7 @@ from collections.abc import Collection
 from sqlalchemy import column, select, table, text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from app.documents.tables.question import OPERATION_WORDS
+from app.documents.tables.wording import OPERATION_WORDS
 from app.owners import acting, everyone
 from app.storage.tables import Chunk, Document
 from dragon.retrieval.lexical import corrected, doubtful, likeliest, slips

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from app.documents.tables.columns import TWO_WAYS, Holds, number
-from app.documents.tables.question import Condition, Operation, Reading, TableQuery
+from app.documents.tables.question import Condition, Reading, TableQuery
 from app.documents.tables.records import Table
+from app.documents.tables.wording import Operation
 
 _SHOWN = 8
 _LEAST_PLACES = 2  # of a mean

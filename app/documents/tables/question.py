@@ -8,26 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from enum import StrEnum
+from itertools import takewhile
 
+from app.documents.tables import wording
 from app.documents.tables.columns import Holds
 from app.documents.tables.records import Table
+from app.documents.tables.wording import Operation
 from dragon.retrieval.lexical import content_words, stem, words
 from dragon.retrieval.names import lacking, names
-
-
-class Operation(StrEnum):
-    """The operation on the rows that meet the conditions."""
-
-    CELLS = "cells"
-    ROWS = "rows"
-    COUNT = "count"
-    SUM = "sum"
-    MEAN = "mean"
-    MOST = "most"
-    LEAST = "least"
 
 
 @dataclass(frozen=True)
@@ -48,60 +37,6 @@ class TableQuery:
     conditions: tuple[Condition, ...]
 
 
-_MOST = {
-    "most", "highest", "largest", "biggest", "greatest", "maximum", "max", "longest", "top",
-    "heaviest", "tallest", "expensive", "dearest", "latest", "newest",
-}  # fmt: skip
-_LEAST = {
-    "least", "lowest", "smallest", "fewest", "minimum", "min", "shortest", "lightest", "cheapest",
-    "earliest", "oldest",
-}  # fmt: skip
-_OPERATIONS = {
-    Operation.MEAN: {"average", "mean"},
-    Operation.SUM: {"total", "sum", "altogether"},
-    Operation.LEAST: _LEAST,
-    Operation.MOST: _MOST,
-}
-OPERATION_WORDS = frozenset[str]().union(*_OPERATIONS.values())
-_NO_FIGURE = re.compile(
-    r"\A\W*(?:and |but )?(?:who(?:m|se)?|where|how (?:did|do|does|can|was|were|is|are))\b",
-    re.IGNORECASE,
-)
-_HOW_MUCH = re.compile(r"\bhow much\b", re.IGNORECASE)
-_COUNTS = re.compile(r"\bhow many\b|\b(?:number|count) of (?:the )?\w+s\b", re.IGNORECASE)
-# Words that no query here expresses.
-_BEYOND = re.compile(
-    r"\b(?:not|no|non|never|neither|without|except|excluding|than|per|second|third)\b|n['’]t\b",
-    re.IGNORECASE,
-)
-_PRICED = {
-    "cost", "price", "pay", "paid", "spend", "spent", "expense", "expensive", "cheapest", "dearest",
-    "costs", "expenses", "worth",
-}  # fmt: skip
-_MONEY = {
-    "price", "cost", "fee", "amount", "rent", "value", "eur", "usd", "gbp", "chf", "euro", "dollar",
-}  # fmt: skip
-_DATED = {"latest", "newest", "earliest", "oldest"}
-_UNITS = {"eur", "usd", "gbp", "chf", "kg", "km", "cm", "mm", "days", "hours", "minutes", "id"}
-# Words that say nothing beyond the question itself.
-_PLAIN = {
-    "list", "show", "name", "give", "tell", "find", "compare", "comes", "come", "came", "cost",
-    "costs", "row", "rows", "entry", "entries", "table", "value", "number", "count", "got", "get",
-    "each", "one", "ones", "s", "please", "pls", "versus", "difference", "between", "there",
-    "altogether", "live", "lives", "called", "named", "bought", "sold", "used", "single",
-    "overall", "sheet", "make", "made", "item", "items", "record", "records", "anyone", "anybody",
-}  # fmt: skip
-# "Which job ...", "what kind of job ...": what a row is, whatever the table calls it.
-_KIND = re.compile(r"\b(?:which|what|how many)\s+(?:kind of\s+|of the\s+)?(\w+)", re.IGNORECASE)
-_RELATIONS = {
-    "more than": ">", "over": ">", "above": ">", "at least": ">=",
-    "less than": "<", "fewer than": "<", "under": "<", "below": "<", "at most": "<=",
-}  # fmt: skip
-_COMPARED = re.compile(rf"\b(?:{'|'.join(_RELATIONS)})\s", re.IGNORECASE)
-_AMOUNT = re.compile(rf"\b({'|'.join(_RELATIONS)})\s+([€£$]?\s?\d[\d,]*(?:\.\d+)?)", re.IGNORECASE)
-_LISTED = re.compile(
-    r"\A\W*(?:which|what|who|list|show|name|compare|(?:is|are) there)\b", re.IGNORECASE
-)
 # Questions that the page offers about a cell, in its languages: `suggest.cell` of its texts.
 _CELL = tuple(
     re.compile(asked + r"\s?\??", re.IGNORECASE)
@@ -112,12 +47,6 @@ _CELL = tuple(
     )
 )
 _ALIKE, _APART = 5, 3  # letters that two words begin with, at least, and end with, at most
-
-
-def operation_of(text: str | AbstractSet[str]) -> Operation:
-    """What a text, or its words, asks to compute from several rows; `CELLS` if nothing."""
-    said = set(words(text)) if isinstance(text, str) else text
-    return next((each for each, marks in _OPERATIONS.items() if marks & said), Operation.CELLS)
 
 
 class Reading:
@@ -132,35 +61,44 @@ class Reading:
         self._said = said
         self._left = dict.fromkeys(content_words(self._asked))
         self._named: set[str] = set()  # words of cells
-        self._known = _PLAIN | _UNITS | set(words(title))
+        about = set(words(title)) - wording.PLAIN | wording.ROWS
+        self._about = said is not None or any(
+            any(_alike(word, each) for each in about)
+            or any(_named_by(word, name, _parts(name)) for name in table.columns)
+            for word in self._left
+        )
+        self._title = words(title)
+        self._known = wording.PLAIN | wording.ROWS | wording.UNITS | set(words(title))
 
     def query(self) -> TableQuery | None:
         """The query of the table that it is; None if it may be about something else."""
         if cell := self._cell():
             return cell
-        if _BEYOND.search(_COMPARED.sub("", self._asked)):
+        if wording.BEYOND.search(wording.COMPARED.sub("", self._asked)):
             return None
         conditions = list(self._equal())
         asked = set(words(self._asked)) - self._named
-        operation = operation_of(asked)
-        for mark in OPERATION_WORDS:
+        operation = wording.operation_of(asked)
+        for mark in wording.OPERATION_WORDS - wording.PRICED:
             self._left.pop(mark, None)
         columns = self._columns(asked)
-        counts = _COUNTS.search(self._asked) is not None
+        counts = wording.COUNTS.search(self._asked) is not None
         if counts:
             for column in [each for each in columns if each in self._table.flags]:
                 conditions.append(Condition(column, "IN", self._table.yes(column)))
                 columns.remove(column)
         if operation in (Operation.MOST, Operation.LEAST):
-            columns = self._measure(columns, dated=bool(_DATED & asked))
+            columns = self._measure(columns, dated=bool(wording.DATED & asked))
         numeric = [column for column in columns if column in self._table.numeric]
-        if operation is not Operation.CELLS and _PRICED & asked and self._signed(numeric):
+        if operation is not Operation.CELLS and wording.PRICED & asked and self._signed(numeric):
             return None  # nothing says on which side of 0 expenses are
-        for found in _AMOUNT.finditer(self._asked):
+        for found in wording.AMOUNT.finditer(self._asked):
             if len(numeric) != 1:
                 return None
             conditions.append(
-                Condition(numeric[0], _RELATIONS[found[1].lower()], (found[2].lstrip("€£$ "),))
+                Condition(
+                    numeric[0], wording.RELATIONS[found[1].lower()], (found[2].lstrip("€£$ "),)
+                )
             )
             for word in words(found[0]):
                 self._left.pop(word, None)
@@ -176,22 +114,24 @@ class Reading:
                 operation = Operation.SUM if summed else Operation.COUNT
                 columns = numeric if summed else [c for c in columns if c not in numeric]
             else:
-                if _NO_FIGURE.search(self._asked):  # "who did the labour on S7": not its price
+                if wording.NO_FIGURE.search(
+                    self._asked
+                ):  # "who did the labour on S7": not its price
                     columns = [column for column in columns if column not in numeric]
                 if compared or not columns:
                     operation = Operation.ROWS
         elif operation in (Operation.SUM, Operation.MEAN):
             columns = numeric or columns[:1]
-        if operation in _OPERATIONS and len(columns) != 1:
+        if operation in wording.COMPUTED and len(columns) != 1:
             return None
         if operation is Operation.CELLS and set(columns) == {0}:
             operation = Operation.ROWS
         if operation is Operation.CELLS and not conditions:
             return None
         conditions = self._narrowed(conditions)
-        if self._unaccounted():
+        if self._unaccounted() or not (conditions or operation is Operation.ROWS or self._about):
             return None
-        if operation is Operation.ROWS and not (conditions and _LISTED.search(self._asked)):
+        if operation is Operation.ROWS and not (conditions and wording.LISTED.search(self._asked)):
             return None
         return TableQuery(operation, tuple(columns), tuple(conditions))
 
@@ -234,6 +174,7 @@ class Reading:
                     named.setdefault(spelt, {}).setdefault(column, set()).add(cell)
         tokens = words(self._asked)
         free = [True] * len(tokens)
+        titled = _title_in(tokens, self._title)
         chosen: dict[int, set[str]] = {}
         longest_first = sorted(named, key=lambda each: (-len(each), each))
         # Cells named in their own words go before cells named in other forms.
@@ -243,6 +184,8 @@ class Reading:
             *((each, _scattered) for each in scattered),
         ):
             while (places := places_of(spelt, tokens, free)) and self._says(spelt):
+                if any(set(places) < set(said) for said in titled):
+                    break  # "all household expenses" are not those of the category "Household"
                 column = min(named[spelt], key=lambda c: len(named[spelt][c]))
                 chosen.setdefault(column, set()).update(named[spelt][column])
                 for at in places:
@@ -265,7 +208,9 @@ class Reading:
         """Columns that the question names, or that hold the prices or dates it asks for."""
         hits: dict[int, set[str]] = {}
         for column, name in enumerate(self._table.columns):
-            parts = [each for each in _parts(name) if each not in _UNITS or each in self._left]
+            parts = [
+                each for each in _parts(name) if each not in wording.UNITS or each in self._left
+            ]
             parts = parts or _parts(name)
             hits[column] = {w for w in self._left if _named_by(w, name, parts)}
         # "Costs 2024" is named more closely by "the costs in 2024" than "Costs 2025" is.
@@ -278,27 +223,38 @@ class Reading:
                 for name in (self._table.columns[c] for c in found)
             ):
                 del self._left[word]
-        kind = _KIND.search(self._asked)
-        if found and kind:
-            self._left.pop(kind[1].lower(), None)
-        if kind and _COUNTS.match(kind[0]) and not _AMOUNT.search(self._asked):
+        kind = wording.KIND.search(self._asked)
+        if kind and wording.COUNTS.match(kind[0]) and not wording.AMOUNT.search(self._asked):
             asked = asked - {kind[1].lower()}  # "how many expenses": they are counted
-        for marks, holds in ((_PRICED, self._money), (_DATED, self._dates)):
-            if marks & {stem(word) for word in asked} | marks & asked:
-                columns = holds()
-                # "Which course is the cheapest?" names what a row is, not what is compared.
-                measured = self._table.numeric.union(self._dates())
-                if len(columns) == 1 and not measured & found.keys():
-                    found[columns[0]] = None
-                for mark in marks:
-                    self._left.pop(mark, None)
-        if not found and _HOW_MUCH.search(self._asked) and len(money := self._money()) == 1:
+        measured = found.keys() & self._table.numeric.union(self._dates())
+        dates, money = self._dates(), self._money(spent=bool(wording.SPENT & asked))
+        priced = {word for word in asked if {word, stem(word)} & wording.PRICED}
+        # "Which course is the cheapest?" names what a row is, not what is compared.
+        if priced and len(money) == 1 and not measured:
+            found[money[0]] = None
+        if priced and money and measured <= {*money, *dates}:  # else they are unaccounted for
+            for word in (
+                priced & wording.OPERATION_WORDS
+                if wording.NO_FIGURE.search(self._asked)
+                else priced
+            ):
+                self._left.pop(word, None)
+        if wording.DATED & asked and len(dates) == 1 and not measured:
+            found[dates[0]] = None
+        if not found and wording.HOW_MUCH.search(self._asked) and len(money) == 1:
             found[money[0]] = None
         return list(found)
 
-    def _money(self) -> list[int]:
-        named = (c for c in self._table.numeric if _MONEY & set(_parts(self._table.columns[c])))
-        return sorted(named)
+    def _money(self, *, spent: bool) -> list[int]:
+        """The columns of money; of money that is `spent`, not of prices of which it may be one."""
+        named = {c: set(_parts(self._table.columns[c])) for c in self._table.numeric}
+        if spent:
+            return sorted(
+                c
+                for c, each in named.items()
+                if each & wording.AMOUNTS and not each & wording.APIECE
+            )
+        return sorted(c for c, each in named.items() if each & wording.MONEY)
 
     def _measure(self, named: Sequence[int], *, dated: bool) -> list[int]:
         """The column that an extreme is of: a named one, or the only one of numbers or of dates."""
@@ -314,7 +270,7 @@ class Reading:
 
     def _signed(self, columns: Sequence[int]) -> bool:
         """Whether one has numbers below 0, and no name that says that they are prices."""
-        unsaid = (c for c in columns if not _PRICED & set(_parts(self._table.columns[c])))
+        unsaid = (c for c in columns if not wording.PRICED & set(_parts(self._table.columns[c])))
         return any(value and value < 0 for c in unsaid for value in self._table.held[c].values)
 
     def _dates(self) -> list[int]:
@@ -379,6 +335,19 @@ def _scattered(spelt: Sequence[str], tokens: Sequence[str], free: Sequence[bool]
             return ()
         places.append(at)
     return places
+
+
+def _title_in(tokens: Sequence[str], title: Sequence[str]) -> list[range]:
+    """Where a question has several words of a title in succession."""
+    found: list[range] = []
+    for start in range(len(title)):
+        for at in range(len(tokens)):
+            pairs = takewhile(
+                lambda pair: _one_stem(*pair), zip(title[start:], tokens[at:], strict=False)
+            )
+            if (length := sum(1 for _ in pairs)) > 1:
+                found.append(range(at, at + length))
+    return found
 
 
 def _has(cell: str, word: str) -> bool:

@@ -1,6 +1,6 @@
 """What a table answers is right, cell by cell; what it does not hold, it declines.
 
-Covers `app.documents.tables.question`.
+Covers `app.documents.tables.question` and `app.documents.tables.wording`.
 """
 
 from __future__ import annotations
@@ -239,6 +239,48 @@ no: T3; thing: Rope; keeper: Tom Lind; tel. ext.: 17; place: Leith
 )
 def test_each_word_must_be_one_of_the_rows_that_answer(question: str, text: str | None) -> None:
     assert said(TRADE, question, "museum.csv") == text
+
+
+GARDEN = """no: 1; kind: Garden; what: Spade; amount: 30.00; paid by: Ada
+no: 2; kind: House; what: Curtain rail; amount: 45.50; paid by: Ben
+no: 3; kind: Garden; what: Rake; amount: 12.00; paid by: Ben
+no: 4; kind: Car; what: Tyre; amount: 61.00; paid by: Ada
+"""
+SHELF = """code: L1; lamp: Arc; unit price: 30; stock: 4; delivered: 2024-03-02
+code: L2; lamp: Dome; unit price: 45; stock: 9; delivered: 2024-05-06
+code: L3; lamp: Cone; unit price: 61; stock: 2; delivered: 2024-05-06
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "question", "title", "part"),
+    [
+        # An amount is spent; what one piece costs is not, and a stock is no money.
+        (SHELF, "What did we spend in May 2024?", "lamps.csv", None),
+        (SHELF, "How much was spent on the Dome?", "lamps.csv", None),
+        (SHELF, "What does the Dome cost?", "lamps.csv", "unit price: 45"),
+        (SHELF, "What does the stock of Arc cost?", "lamps.csv", None),
+        (GARDEN, "How much was spent on the rake?", "garden_costs.csv", "amount: 12.00"),
+        (TALKS, "What did Art cost?", "talks.csv", None),
+        (TALKS, "Who is the cheapest speaker?", "talks.csv", None),
+        # Words of a title are no cell.
+        (GARDEN, "What is the total of the garden costs?", "garden_costs.csv", "in all: 148.5 ("),
+        (GARDEN, "What is the total cost of the garden?", "garden_costs.csv", "in all: 42 ("),
+        (GARDEN, "Which of the garden costs was the highest?", "garden_costs.csv", "Tyre"),
+        # What is extreme, summed or counted must be something of the table.
+        (GARDEN, "Which do we have the fewest of?", "garden_costs.csv", None),
+        (GARDEN, "What is the most expensive?", "garden_costs.csv", None),
+        (GARDEN, "How many painters did Ada pay?", "garden_costs.csv", None),
+        (GARDEN, "How many gardeners are there?", "receipts.csv", None),
+        (GARDEN, "Which plumber has the highest amount?", "garden_costs.csv", None),
+        (GARDEN, "Which has the highest amount?", "garden_costs.csv", "Tyre"),
+        (GARDEN, "How many rows are there?", "garden_costs.csv", "4 rows"),
+    ],
+)
+def test_what_is_asked_for_is_known_to_the_table(
+    lines: str, question: str, title: str, part: str | None
+) -> None:
+    assert says(lines, question, title, part), said(lines, question, title)
 
 
 COURSES = """code: C1; course: Pottery; teacher: Ada Brandt; fee: 145; places: 3
