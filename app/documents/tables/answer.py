@@ -8,8 +8,10 @@ Rows that sum up the others are left out of every count, sum and extreme, and th
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 from app.documents.tables.columns import TWO_WAYS, Holds, number
 from app.documents.tables.question import Condition, Reading, TableQuery
@@ -19,7 +21,12 @@ from app.documents.tables.wording import Operation
 _SHOWN = 8
 _LEAST_PLACES = 2  # of a mean
 _THOUSAND = 1000
-_COMPARED = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
+_COMPARED: dict[str, Callable[[Any, Any], bool]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+}
 _EXTREMES = {Operation.MOST: "highest", Operation.LEAST: "lowest"}
 _FUNCTIONS = {
     Operation.SUM: "SUM", Operation.MEAN: "AVG", Operation.MOST: "MAX", Operation.LEAST: "MIN",
@@ -73,10 +80,12 @@ def answer(question: str, table: Table, title: str, said: int | None = None) -> 
 def _meets(table: Table, row: int, condition: Condition) -> bool:
     if condition.relation == "IN":
         return table.rows[row][condition.column] in condition.values
-    value, bound = table.held[condition.column].values[row], number(condition.values[0])
-    if value is None or bound is None:
-        return False
-    return bool(_COMPARED[condition.relation](value, bound))
+    held, said = table.held[condition.column], condition.values[0]
+    if held.dated:
+        day = held.days[row]
+        return day is not None and _COMPARED[condition.relation](day.isoformat(), said)
+    value, bound = held.values[row], number(said)
+    return value is not None and bound is not None and _COMPARED[condition.relation](value, bound)
 
 
 def _worded(asked: TableQuery, table: Table, rows: list[int], title: str) -> str:
@@ -180,7 +189,8 @@ def _statement(asked: TableQuery, table: Table, title: str) -> str:
 def _term(condition: Condition, table: Table) -> str:
     name = _quoted(table.columns[condition.column])
     if condition.relation != "IN":
-        return f"{name} {condition.relation} {number(condition.values[0])}"
+        (said,), bound = condition.values, number(condition.values[0])
+        return f"{name} {condition.relation} {repr(said) if bound is None else bound}"
     values = ", ".join("'" + value.replace("'", "''") + "'" for value in condition.values)
     return f"{name} IN ({values})" if len(condition.values) > 1 else f"{name} = {values}"
 

@@ -13,10 +13,10 @@ from itertools import takewhile
 
 from app.documents.tables import wording
 from app.documents.tables.columns import Holds
+from app.documents.tables.periods import period_in
 from app.documents.tables.records import Table
 from app.documents.tables.wording import Operation
 from dragon.retrieval.lexical import content_words, stem, words
-from dragon.retrieval.names import lacking, names
 
 
 @dataclass(frozen=True)
@@ -56,16 +56,17 @@ class Reading:
     """
 
     def __init__(self, question: str, table: Table, title: str, said: int | None = None) -> None:
-        self._asked = question
         self._table = table
         self._said = said
+        self._whole = question
+        self._within, self._asked = self._period(question)
         self._left = dict.fromkeys(content_words(self._asked))
         self._named: set[str] = set()  # words of cells
         about = set(words(title)) - wording.PLAIN | wording.ROWS
         self._about = said is not None or any(
             any(_alike(word, each) for each in about)
             or any(_named_by(word, name, _parts(name)) for name in table.columns)
-            for word in self._left
+            for word in content_words(question)
         )
         self._title = words(title)
         self._known = wording.PLAIN | wording.ROWS | wording.UNITS | set(words(title))
@@ -76,7 +77,7 @@ class Reading:
             return cell
         if wording.BEYOND.search(wording.COMPARED.sub("", self._asked)):
             return None
-        conditions = list(self._equal())
+        conditions = [*self._within, *self._equal()]
         asked = set(words(self._asked)) - self._named
         operation = wording.operation_of(asked)
         for mark in wording.OPERATION_WORDS - wording.PRICED:
@@ -105,7 +106,7 @@ class Reading:
         cells = numeric if counts else columns
         if cells and not conditions and operation is Operation.CELLS:
             conditions += self._row_said()
-        compared = any(each.relation != "IN" for each in conditions)
+        compared = wording.AMOUNT.search(self._asked) is not None
         if operation is Operation.CELLS:
             if counts:
                 if len(numeric) > 1:
@@ -135,6 +136,41 @@ class Reading:
             return None
         return TableQuery(operation, tuple(columns), tuple(conditions))
 
+    def _period(self, question: str) -> tuple[Sequence[Condition], str]:
+        """The days that the question is about, as conditions, and the question without them."""
+        found = period_in(question)
+        if found is None:
+            return (), question
+        rest = f"{question[: found.start]} , {question[found.end :]}"
+        conditions: dict[Sequence[bool], Sequence[Condition]] = {}
+        for column in self._when(content_words(rest)):
+            days = self._table.held[column].days
+            if within := found.days({day for day in days if day}):
+                first, end = within
+                met = tuple(
+                    day is not None and (not first or first <= day) and (not end or day < end)
+                    for day in days
+                )
+                bounds = ((">=", first), ("<", end))
+                conditions[met] = [
+                    Condition(column, relation, (day.isoformat(),))
+                    for relation, day in bounds
+                    if day
+                ]
+        if len(conditions) != 1:  # of the columns, one must be meant
+            return (), question
+        return next(iter(conditions.values())), rest
+
+    def _when(self, asked: Sequence[str]) -> Sequence[int]:
+        """The columns that say when a row was: named in the question, or by nothing but a date."""
+        names = {column: self._table.columns[column] for column in self._dates()}
+        said = [
+            c for c, name in names.items() if any(_named_by(w, name, _parts(name)) for w in asked)
+        ]
+        return said or [
+            c for c, name in names.items() if not c or set(_parts(name)) <= wording.WHEN
+        ]
+
     def _row_said(self) -> Iterator[Condition]:
         """The row that was said before, if its first cell tells it from the others."""
         if self._said is not None and self._table.is_a_key(0):
@@ -143,7 +179,7 @@ class Reading:
     def _cell(self) -> TableQuery | None:
         """The cell that it asks for in so many words, by its column's name and its row's."""
         for form in _CELL:
-            if not (found := form.fullmatch(self._asked.strip())):
+            if not (found := form.fullmatch(self._whole.strip())):
                 continue
             name, row = found["column"].casefold(), found["row"].casefold()
             asked = [n for n, each in enumerate(self._table.columns) if each.casefold() == name]
@@ -160,13 +196,9 @@ class Reading:
         """Cells that the question names, the longest first; one column each."""
         table = self._table
         named: dict[tuple[str, ...], dict[int, set[str]]] = {}
-        days = [name for name in names(self._asked) if name.form.startswith("date")]
         for column in range(len(table.columns)):
             rows = (row for n, row in enumerate(table.rows) if n not in table.totals)
             cells = {row[column] for row in rows if row[column]}
-            for day in days if table.held[column].holds is Holds.DATES else ():
-                if met := {cell for cell in cells if not lacking(day.text, cell)}:
-                    named.setdefault(tuple(words(day.text)), {})[column] = met
             if column and column in table.numeric:
                 continue
             for cell in cells:

@@ -61,6 +61,7 @@ AMOUNTS = {
 }  # fmt: skip
 APIECE = {"unit", "price", "per", "each", "rate"}
 DATED = {"latest", "newest", "earliest", "oldest"}
+WHEN = {"date", "day", "month", "year", "when", "on", "datum", "tag", "fecha", "start", "time"}
 UNITS = {"eur", "usd", "gbp", "chf", "kg", "km", "cm", "mm", "days", "hours", "minutes", "id"}
 # Words that say nothing beyond the question itself.
 PLAIN = {
