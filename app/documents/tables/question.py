@@ -7,12 +7,22 @@ expensive hotel in Paris" is none for a table of bicycles.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 
 from app.documents.tables import wording
 from app.documents.tables.columns import Holds
+from app.documents.tables.naming import (
+    alike,
+    has_other_forms,
+    has_word,
+    named_by,
+    parts_of,
+    scattered,
+    spellings,
+    title_in,
+    together,
+)
 from app.documents.tables.periods import period_in
 from app.documents.tables.records import Table
 from app.documents.tables.wording import Operation
@@ -46,7 +56,6 @@ _CELL = tuple(
         '¿?qu[ée] pone en ["“«](?P<column>.{1,200}?)["”»] de (?P<row>.{1,200}?)',
     )
 )
-_ALIKE, _APART = 5, 3  # letters that two words begin with, at least, and end with, at most
 
 
 class Reading:
@@ -64,8 +73,8 @@ class Reading:
         self._named: set[str] = set()  # words of cells
         about = set(words(title)) - wording.PLAIN | wording.ROWS
         self._about = said is not None or any(
-            any(_alike(word, each) for each in about)
-            or any(_named_by(word, name, _parts(name)) for name in table.columns)
+            any(alike(word, each) for each in about)
+            or any(named_by(word, name) for name in table.columns)
             for word in content_words(question)
         )
         self._title = words(title)
@@ -164,11 +173,9 @@ class Reading:
     def _when(self, asked: Sequence[str]) -> Sequence[int]:
         """The columns that say when a row was: named in the question, or by nothing but a date."""
         names = {column: self._table.columns[column] for column in self._dates()}
-        said = [
-            c for c, name in names.items() if any(_named_by(w, name, _parts(name)) for w in asked)
-        ]
+        said = [c for c, name in names.items() if any(named_by(w, name) for w in asked)]
         return said or [
-            c for c, name in names.items() if not c or set(_parts(name)) <= wording.WHEN
+            c for c, name in names.items() if not c or set(parts_of(name)) <= wording.WHEN
         ]
 
     def _row_said(self) -> Iterator[Condition]:
@@ -202,18 +209,18 @@ class Reading:
             if column and column in table.numeric:
                 continue
             for cell in cells:
-                for spelt in _spellings(cell):
+                for spelt in spellings(cell):
                     named.setdefault(spelt, {}).setdefault(column, set()).add(cell)
         tokens = words(self._asked)
         free = [True] * len(tokens)
-        titled = _title_in(tokens, self._title)
+        titled = title_in(tokens, self._title)
         chosen: dict[int, set[str]] = {}
         longest_first = sorted(named, key=lambda each: (-len(each), each))
         # Cells named in their own words go before cells named in other forms.
-        scattered = [each for each in longest_first if _has_other_forms(each, named[each])]
+        formed = [each for each in longest_first if has_other_forms(each, named[each])]
         for spelt, places_of in (
-            *((each, _together) for each in longest_first),
-            *((each, _scattered) for each in scattered),
+            *((each, together) for each in longest_first),
+            *((each, scattered) for each in formed),
         ):
             while (places := places_of(spelt, tokens, free)) and self._says(spelt):
                 if any(set(places) < set(said) for said in titled):
@@ -241,19 +248,17 @@ class Reading:
         hits: dict[int, set[str]] = {}
         for column, name in enumerate(self._table.columns):
             parts = [
-                each for each in _parts(name) if each not in wording.UNITS or each in self._left
+                each for each in parts_of(name) if each not in wording.UNITS or each in self._left
             ]
-            parts = parts or _parts(name)
-            hits[column] = {w for w in self._left if _named_by(w, name, parts)}
+            parts = parts or parts_of(name)
+            hits[column] = {w for w in self._left if named_by(w, name, parts)}
         # "Costs 2024" is named more closely by "the costs in 2024" than "Costs 2025" is.
         found = {
             c: None for c, hit in hits.items() if hit and not any(hit < o for o in hits.values())
         }
+        names = [self._table.columns[column] for column in found]
         for word in list(self._left):
-            if any(
-                _named_by(word, name, _parts(name))
-                for name in (self._table.columns[c] for c in found)
-            ):
+            if any(named_by(word, name) for name in names):
                 del self._left[word]
         kind = wording.KIND.search(self._asked)
         if kind and wording.COUNTS.match(kind[0]) and not wording.AMOUNT.search(self._asked):
@@ -279,7 +284,7 @@ class Reading:
 
     def _money(self, *, spent: bool) -> list[int]:
         """The columns of money; of money that is `spent`, not of prices of which it may be one."""
-        named = {c: set(_parts(self._table.columns[c])) for c in self._table.numeric}
+        named = {c: set(parts_of(self._table.columns[c])) for c in self._table.numeric}
         if spent:
             return sorted(
                 c
@@ -302,7 +307,7 @@ class Reading:
 
     def _signed(self, columns: Sequence[int]) -> bool:
         """Whether one has numbers below 0, and no name that says that they are prices."""
-        unsaid = (c for c in columns if not wording.PRICED & set(_parts(self._table.columns[c])))
+        unsaid = (c for c in columns if not wording.PRICED & set(parts_of(self._table.columns[c])))
         return any(value and value < 0 for c in unsaid for value in self._table.held[c].values)
 
     def _dates(self) -> list[int]:
@@ -322,7 +327,7 @@ class Reading:
                 column: cells
                 for column in range(len(table.columns))
                 if column not in table.numeric
-                and (cells := {row[column] for row in rows if _has(row[column], word)})
+                and (cells := {row[column] for row in rows if has_word(row[column], word)})
             }
             if len(having) == 1:
                 ((column, cells),) = having.items()
@@ -333,83 +338,4 @@ class Reading:
 
     def _unaccounted(self) -> Sequence[str]:
         """The words of the question that may be about anything else."""
-        return [w for w in self._left if not any(_alike(w, each) for each in self._known)]
-
-
-def _spellings(cell: str) -> Iterator[tuple[str, ...]]:
-    """A cell's words; and its first one, if that is a name of its own."""
-    spelt = tuple(words(cell))
-    if spelt and len(spelt) <= 6:
-        yield spelt
-    if len(spelt) > 1 and len(spelt[0]) > 3 and cell[:1].isupper():
-        yield spelt[:1]
-
-
-def _together(spelt: Sequence[str], tokens: Sequence[str], free: Sequence[bool]) -> Sequence[int]:
-    """The places of a cell's words in a question, in succession; none if they are not there."""
-    for at in range(len(tokens) - len(spelt) + 1):
-        place = range(at, at + len(spelt))
-        if tuple(tokens[at : at + len(spelt)]) == tuple(spelt) and all(free[n] for n in place):
-            return place
-    return ()
-
-
-def _scattered(spelt: Sequence[str], tokens: Sequence[str], free: Sequence[bool]) -> Sequence[int]:
-    """The places of a cell's words in a question, in other forms and any order; or none.
-
-    "How many costumes?" asks for the cell "costume", "who replaced the battery?" for "battery
-    replaced".
-    """
-    places: list[int] = []
-    for word in spelt:
-        left = (n for n, is_free in enumerate(free) if is_free and n not in places)
-        if (at := next((n for n in left if _one_stem(word, tokens[n])), -1)) < 0:
-            return ()
-        places.append(at)
-    return places
-
-
-def _title_in(tokens: Sequence[str], title: Sequence[str]) -> list[range]:
-    """Where a question has several words of a title in succession."""
-    found: list[range] = []
-    for start in range(len(title)):
-        for at in range(len(tokens)):
-            pairs = takewhile(
-                lambda pair: _one_stem(*pair), zip(title[start:], tokens[at:], strict=False)
-            )
-            if (length := sum(1 for _ in pairs)) > 1:
-                found.append(range(at, at + length))
-    return found
-
-
-def _has(cell: str, word: str) -> bool:
-    return any(_one_stem(each, word) for each in words(cell))
-
-
-def _has_other_forms(spelt: Sequence[str], columns: Mapping[int, set[str]]) -> bool:
-    """Whether a cell may be named in other forms: "Day 2", "Tom Hill" and "on call" may not."""
-    cells = [cell for each in columns.values() for cell in each]
-    if any(re.search(r"\d|\s[A-Z]", cell) for cell in cells):
-        return False
-    return all(content_words(word) for word in spelt)
-
-
-def _one_stem(word: str, token: str) -> bool:
-    return word == token or (min(len(word), len(token)) >= _ALIKE and stem(word) == stem(token))
-
-
-def _parts(name: str) -> list[str]:
-    """The words of a column's name."""
-    return words(re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name))
-
-
-def _named_by(word: str, name: str, parts: Sequence[str]) -> bool:
-    """Whether a word is one of a column's name, in whose "Phone ext." "extension" is cut short."""
-    cut = (each.lower() for each in re.findall(r"([^\W\d_]{3,})\.", name))
-    return any(_alike(word, part) for part in parts) or any(map(word.startswith, cut))
-
-
-def _alike(word: str, other: str) -> bool:
-    """Whether two words have one stem: "supplies" and "supplier", too."""
-    begun = max(_ALIKE, max(len(word), len(other)) - _APART)
-    return stem(word) == stem(other) or word[:begun] == other[:begun]
+        return [w for w in self._left if not any(alike(w, each) for each in self._known)]

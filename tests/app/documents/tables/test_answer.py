@@ -1,6 +1,7 @@
 """What a table answers is right, cell by cell; what it does not hold, it declines.
 
-Covers `app.documents.tables.question` and `app.documents.tables.wording`.
+Covers `app.documents.tables.question`, `app.documents.tables.wording` and
+`app.documents.tables.naming`.
 """
 
 from __future__ import annotations
