@@ -8,6 +8,7 @@ Rows that sum up the others are left out of every count, sum and extreme, and th
 from __future__ import annotations
 
 import operator
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -64,6 +65,8 @@ def answer(question: str, table: Table, title: str, said: int | None = None) -> 
     rows = [row for row in rows if all(_meets(table, row, each) for each in asked.conditions)]
     if not rows:
         return None
+    if asked.group is not None:
+        return _grouped(asked, asked.group, table, rows, sql)
     if asked.operation in _EXTREMES:
         numbers = table.held[asked.columns[0]].values
         values = {row: value for row in rows if (value := numbers[row]) is not None}
@@ -129,6 +132,26 @@ def _summed(asked: TableQuery, table: Table, rows: list[int]) -> str:
     return f"{table.columns[column]} {how}: {held.shown(total, places)} ({parts}{more})"
 
 
+def _grouped(
+    asked: TableQuery, group: int, table: Table, rows: list[int], sql: str
+) -> TableAnswer | None:
+    """The cell of a group's column whose rows have the highest or the lowest sum."""
+    held, sums = table.held[asked.columns[0]], defaultdict[str, Decimal](Decimal)
+    for row in rows:
+        if (value := held.values[row]) is not None and (cell := table.rows[row][group]):
+            sums[cell] += value
+    if len(sums) < 2:
+        return None
+    best = (max if asked.operation is Operation.MOST else min)(sums.values())
+    cells = [cell for cell, value in sums.items() if value == best]
+    span = table.spans[next(row for row in rows if table.rows[row][group] == cells[0])]
+    if held.either:
+        return TableAnswer(_undecided(table, asked.columns[0]), sql, *span)
+    total = f"{table.columns[asked.columns[0]]} in all: {held.shown(best, held.decimals)}"
+    which = f"the {_EXTREMES[asked.operation]} of {len(sums)} by {table.columns[group]}"
+    return TableAnswer(f"{'; '.join(cells)}, {total} ({which})", sql, *span)
+
+
 def _undecided(table: Table, column: int) -> str:
     held = table.held[column]
     why = held.why or (TWO_WAYS if held.either else "it does not hold numbers alone")
@@ -178,11 +201,16 @@ def _statement(asked: TableQuery, table: Table, title: str) -> str:
         case _:
             what = "*"
     terms = [_term(condition, table) for condition in asked.conditions]
-    if asked.operation in _EXTREMES:
+    if asked.operation in _EXTREMES and asked.group is None:
         within = f" WHERE {' AND '.join(terms)}" if terms else ""
         best = f"{_FUNCTIONS[asked.operation]}({names[0]})"
         terms.append(f"{names[0]} = (SELECT {best} FROM {source}{within})")
     where = f" WHERE {' AND '.join(terms)}" if terms else ""
+    if asked.group is not None:
+        by, total = _quoted(table.columns[asked.group]), f"SUM({names[0]})"
+        order = "DESC" if asked.operation is Operation.MOST else "ASC"
+        what = f"SELECT {by}, {total} FROM {source}{where}"
+        return f"{what} GROUP BY {by} ORDER BY {total} {order} LIMIT 1"
     return f"SELECT {what} FROM {source}{where}"
 
 

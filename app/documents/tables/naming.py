@@ -11,12 +11,13 @@ from dragon.retrieval.lexical import content_words, stem, words
 _ALIKE, _APART = 5, 3  # letters that two words begin with, at least, and end with, at most
 
 
-def spellings(cell: str) -> Iterator[tuple[str, ...]]:
-    """A cell's words; and its first one, if that is a name of its own."""
+def spellings(cell: str, column: str) -> Iterator[tuple[str, ...]]:
+    """A cell's words; and its first one, if that is a name of its own, and not the column's."""
     spelt = tuple(words(cell))
     if spelt and len(spelt) <= 6:
         yield spelt
-    if len(spelt) > 1 and len(spelt[0]) > 3 and cell[:1].isupper():
+    alone = len(spelt) > 1 and len(spelt[0]) > 3 and cell[:1].isupper()
+    if alone and not named_by(spelt[0], column):
         yield spelt[:1]
 
 

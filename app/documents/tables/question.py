@@ -40,11 +40,15 @@ class Condition:
 
 @dataclass(frozen=True)
 class TableQuery:
-    """`columns` are those asked for; the operation is on the first one, where it is on any."""
+    """`columns` are those asked for; the operation is on the first one, where it is on any.
+
+    An extreme is one of the sums of the rows that are alike in the column `group`, if any.
+    """
 
     operation: Operation
     columns: tuple[int, ...]
     conditions: tuple[Condition, ...]
+    group: int | None = None
 
 
 # Questions that the page offers about a cell, in its languages: `suggest.cell` of its texts.
@@ -87,8 +91,8 @@ class Reading:
         if wording.BEYOND.search(wording.COMPARED.sub("", self._asked)):
             return None
         conditions = [*self._within, *self._equal()]
-        asked = set(words(self._asked)) - self._named
-        operation = wording.operation_of(asked)
+        asked = set(words(wording.AMOUNT.sub(" ", self._asked))) - self._named
+        operation, group = wording.operation_of(asked), None
         for mark in wording.OPERATION_WORDS - wording.PRICED:
             self._left.pop(mark, None)
         columns = self._columns(asked)
@@ -97,7 +101,13 @@ class Reading:
             for column in [each for each in columns if each in self._table.flags]:
                 conditions.append(Condition(column, "IN", self._table.yes(column)))
                 columns.remove(column)
-        if operation in (Operation.MOST, Operation.LEAST):
+        if extreme := self._extreme_of_sums(asked):
+            group, columns = self._group(columns), self._spent(columns)
+            beyond = counts or operation is Operation.MEAN
+            if group is None or beyond or wording.AMOUNT.search(self._asked):
+                return None
+            operation = extreme
+        elif operation in (Operation.MOST, Operation.LEAST):
             columns = self._measure(columns, dated=bool(wording.DATED & asked))
         numeric = [column for column in columns if column in self._table.numeric]
         if operation is not Operation.CELLS and wording.PRICED & asked and self._signed(numeric):
@@ -123,6 +133,10 @@ class Reading:
                 summed = len(numeric) == 1 and not compared and conditions
                 operation = Operation.SUM if summed else Operation.COUNT
                 columns = numeric if summed else [c for c in columns if c not in numeric]
+            elif asked & wording.PAYING and columns == numeric == self._money(spent=True):
+                if not conditions or wording.NO_FIGURE.search(self._asked):
+                    return None
+                operation = Operation.SUM
             else:
                 if wording.NO_FIGURE.search(
                     self._asked
@@ -143,7 +157,37 @@ class Reading:
             return None
         if operation is Operation.ROWS and not (conditions and wording.LISTED.search(self._asked)):
             return None
-        return TableQuery(operation, tuple(columns), tuple(conditions))
+        return TableQuery(operation, tuple(columns), tuple(conditions), group)
+
+    def _extreme_of_sums(self, asked: set[str]) -> Operation | None:
+        """The extreme that is asked for of sums: "the most spent", not "the highest expense"."""
+        names = self._table.columns
+        free = {word for word in asked if not any(named_by(word, name) for name in names)}
+        total = wording.operation_of(free)
+        extreme = wording.operation_of(free - wording.SUMMED)
+        if extreme not in (Operation.MOST, Operation.LEAST):
+            return None
+        kind = wording.KIND.search(self._asked)
+        most = asked & wording.QUANTITY and "expensive" not in asked
+        several = kind is not None and any(
+            named_by(kind[1].lower(), name) and not self._table.is_a_key(column)
+            for column, name in enumerate(names)
+            if column not in self._table.numeric
+        )
+        summed = total is not extreme or asked & wording.PAYING or (most and several)
+        return extreme if summed else None
+
+    def _group(self, named: Sequence[int]) -> int | None:
+        """The column whose equal cells make a group: the only one of words that is named."""
+        measured = self._table.numeric.union(self._dates())
+        alike = [c for c in named if c not in measured and not self._table.is_a_key(c)]
+        return alike[0] if len(alike) == 1 else None
+
+    def _spent(self, named: Sequence[int]) -> list[int]:
+        """The column of amounts that is named, or the only one."""
+        numeric = [column for column in named if column in self._table.numeric]
+        spent = self._money(spent=True)
+        return numeric if numeric and set(numeric) <= set(spent) else [] if numeric else spent
 
     def _period(self, question: str) -> tuple[Sequence[Condition], str]:
         """The days that the question is about, as conditions, and the question without them."""
@@ -209,7 +253,7 @@ class Reading:
             if column and column in table.numeric:
                 continue
             for cell in cells:
-                for spelt in spellings(cell):
+                for spelt in spellings(cell, table.columns[column]):
                     named.setdefault(spelt, {}).setdefault(column, set()).add(cell)
         tokens = words(self._asked)
         free = [True] * len(tokens)
@@ -265,6 +309,8 @@ class Reading:
             asked = asked - {kind[1].lower()}  # "how many expenses": they are counted
         measured = found.keys() & self._table.numeric.union(self._dates())
         dates, money = self._dates(), self._money(spent=bool(wording.SPENT & asked))
+        if not wording.HOW_MUCH.search(self._asked):  # "who has paid" asks for no money
+            asked = {word for word in asked if not any(named_by(word, name) for name in names)}
         priced = {word for word in asked if {word, stem(word)} & wording.PRICED}
         # "Which course is the cheapest?" names what a row is, not what is compared.
         if priced and len(money) == 1 and not measured:

@@ -35,6 +35,8 @@ COMPUTED = {
     Operation.LEAST: _LEAST,
     Operation.MOST: _MOST,
 }
+SUMMED = COMPUTED[Operation.SUM] | COMPUTED[Operation.MEAN]
+QUANTITY = {"most", "least", "fewest"}
 OPERATION_WORDS = frozenset[str]().union(*COMPUTED.values())
 NO_FIGURE = re.compile(
     r"\A\W*(?:and |but )?(?:who(?:m|se)?|where|how (?:did|do|does|can|was|were|is|are))\b",
@@ -51,6 +53,7 @@ PRICED = {
     "cost", "price", "pay", "paid", "spend", "spent", "expense", "expensive", "cheapest", "dearest",
     "costs", "expenses", "worth",
 }  # fmt: skip
+PAYING = {"spend", "spent", "pay", "paid"}
 SPENT = {"spend", "spent", "spending", "expense", "expenses", "paid"}
 MONEY = {
     "price", "cost", "fee", "amount", "rent", "value", "eur", "usd", "gbp", "chf", "euro", "dollar",

@@ -7,6 +7,7 @@ Covers `app.documents.tables.question`, `app.documents.tables.wording` and
 from __future__ import annotations
 
 import json
+import random
 import re
 import sqlite3
 
@@ -282,6 +283,55 @@ def test_what_is_asked_for_is_known_to_the_table(
     lines: str, question: str, title: str, part: str | None
 ) -> None:
     assert says(lines, question, title, part), said(lines, question, title)
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("How much did Ben spend?", "amount in all: 57.5 (2: 45.50; 3: 12.00)"),
+        ("How much did Ben spend on the garden?", "3, Garden, amount: 12.00"),
+        ("What did we pay for the garden?", "amount in all: 42 (1: 30.00; 3: 12.00)"),
+        ("On which kind did we spend the most?",
+         "Car, amount in all: 61 (the highest of 3 by kind)"),
+        ("Which kind has the lowest total amount?",
+         "Garden, amount in all: 42 (the lowest of 3 by kind)"),
+        ("Who paid the most?", "Ada, amount in all: 91 (the highest of 2 by paid by)"),
+        ("Who paid the least for the garden?",
+         "Ben, amount in all: 12 (the lowest of 2 by paid by)"),
+        ("What did we spend the most on?", None),
+        ("Which kind has the highest average amount?", None),
+        ("How much did we spend?", None),
+    ],
+)  # fmt: skip
+def test_what_was_spent_is_summed(question: str, text: str | None) -> None:
+    assert said(GARDEN, question, "costs.csv") == text
+
+
+def test_no_sum_of_a_group_is_wrong() -> None:
+    chance = random.Random(3)
+    for _ in range(60):
+        rows = [(chance.choice("ABC"), chance.choice("XY"), chance.randrange(1, 30) * 5)
+                for _ in range(12)]  # fmt: skip
+        lines = "".join(
+            f"no: {n}; shop: Shop {shop}; payer: Payer {payer}; amount: {amount}\n"
+            for n, (shop, payer, amount) in enumerate(rows)
+        )
+        for payer in ("", "X"):
+            sums: dict[str, int] = {}
+            for shop, by, amount in rows:
+                if by == (payer or by):
+                    sums[shop] = sums.get(shop, 0) + amount
+            asked = f" for Payer {payer}" if payer else ""
+            found = said(lines, f"At which shop was the most spent{asked}?", "log.csv")
+            if len(sums) > 1:
+                best = max(sums.values())
+                shops = "; ".join(f"Shop {each}" for each in sums if sums[each] == best)
+                total = f"{shops}, amount in all: {best} (the highest of {len(sums)} by shop)"
+                assert found is not None
+                assert sorted(found.split(", ")[0].split("; ")) == sorted(shops.split("; "))
+                assert found.split(", ", 1)[1] == total.split(", ", 1)[1]
+            else:
+                assert found is None
 
 
 COURSES = """code: C1; course: Pottery; teacher: Ada Brandt; fee: 145; places: 3
