@@ -51,17 +51,6 @@ class TableQuery:
     group: int | None = None
 
 
-# Questions that the page offers about a cell, in its languages: `suggest.cell` of its texts.
-_CELL = tuple(
-    re.compile(asked + r"\s?\??", re.IGNORECASE)
-    for asked in (
-        "what(?: is|['’]s) the (?P<column>.{1,200}?) of (?P<row>.{1,200}?)",
-        'was steht bei (?P<row>.{1,200}) unter ["„“»](?P<column>.{1,200}?)["“”«]',
-        '¿?qu[ée] pone en ["“«](?P<column>.{1,200}?)["”»] de (?P<row>.{1,200}?)',
-    )
-)
-
-
 class Reading:
     """A question about a table with this title, and which of its words are accounted for.
 
@@ -75,10 +64,10 @@ class Reading:
         self._within, self._asked = self._period(question)
         self._left = dict.fromkeys(content_words(self._asked))
         self._named: set[str] = set()  # words of cells
+        title = title.rpartition(".")[0] or title
         about = set(words(title)) - wording.PLAIN | wording.ROWS
         self._about = said is not None or any(
-            any(alike(word, each) for each in about)
-            or any(named_by(word, name) for name in table.columns)
+            any(alike(word, each) for each in about) or self._names_a_column(word)
             for word in content_words(question)
         )
         self._title = words(title)
@@ -92,6 +81,8 @@ class Reading:
             return None
         conditions = [*self._within, *self._equal()]
         asked = set(words(wording.AMOUNT.sub(" ", self._asked))) - self._named
+        # "The minimum stock" is a cell of the column "Min. stock".
+        asked -= {word for word in asked & wording.LIMITS if self._names_a_column(word)}
         operation, group = wording.operation_of(asked), None
         for mark in wording.OPERATION_WORDS - wording.PRICED:
             self._left.pop(mark, None)
@@ -109,6 +100,8 @@ class Reading:
             operation = extreme
         elif operation in (Operation.MOST, Operation.LEAST):
             columns = self._measure(columns, dated=bool(wording.DATED & asked))
+            if set(columns) & set(self._money(spent=True)) and self._asks_for_a_group():
+                return None  # the row with the highest amount, or the highest of sums
         numeric = [column for column in columns if column in self._table.numeric]
         if operation is not Operation.CELLS and wording.PRICED & asked and self._signed(numeric):
             return None  # nothing says on which side of 0 expenses are
@@ -148,6 +141,8 @@ class Reading:
             columns = numeric or columns[:1]
         if operation in wording.COMPUTED and len(columns) != 1:
             return None
+        if operation is Operation.SUM and wording.A_RATE.search(self._table.columns[columns[0]]):
+            return None
         if operation is Operation.CELLS and set(columns) == {0}:
             operation = Operation.ROWS
         if operation is Operation.CELLS and not conditions:
@@ -159,23 +154,30 @@ class Reading:
             return None
         return TableQuery(operation, tuple(columns), tuple(conditions), group)
 
+    def _names_a_column(self, word: str) -> bool:
+        return any(named_by(word, name) for name in self._table.columns)
+
     def _extreme_of_sums(self, asked: set[str]) -> Operation | None:
         """The extreme that is asked for of sums: "the most spent", not "the highest expense"."""
-        names = self._table.columns
-        free = {word for word in asked if not any(named_by(word, name) for name in names)}
+        free = {word for word in asked if not self._names_a_column(word)}
         total = wording.operation_of(free)
         extreme = wording.operation_of(free - wording.SUMMED)
         if extreme not in (Operation.MOST, Operation.LEAST):
             return None
-        kind = wording.KIND.search(self._asked)
         most = asked & wording.QUANTITY and "expensive" not in asked
-        several = kind is not None and any(
+        summed = (
+            total is not extreme or asked & wording.PAYING or (most and self._asks_for_a_group())
+        )
+        return extreme if summed else None
+
+    def _asks_for_a_group(self) -> bool:
+        """Whether "which category", or what else is asked for, is one of several rows."""
+        kind = wording.KIND.search(self._asked)
+        return kind is not None and any(
             named_by(kind[1].lower(), name) and not self._table.is_a_key(column)
-            for column, name in enumerate(names)
+            for column, name in enumerate(self._table.columns)
             if column not in self._table.numeric
         )
-        summed = total is not extreme or asked & wording.PAYING or (most and several)
-        return extreme if summed else None
 
     def _group(self, named: Sequence[int]) -> int | None:
         """The column whose equal cells make a group: the only one of words that is named."""
@@ -229,7 +231,7 @@ class Reading:
 
     def _cell(self) -> TableQuery | None:
         """The cell that it asks for in so many words, by its column's name and its row's."""
-        for form in _CELL:
+        for form in wording.CELL:
             if not (found := form.fullmatch(self._whole.strip())):
                 continue
             name, row = found["column"].casefold(), found["row"].casefold()
@@ -290,11 +292,14 @@ class Reading:
     def _columns(self, asked: set[str]) -> list[int]:
         """Columns that the question names, or that hold the prices or dates it asks for."""
         hits: dict[int, set[str]] = {}
+        limits = wording.LIMITS & set(words(self._asked))
         for column, name in enumerate(self._table.columns):
             parts = [
                 each for each in parts_of(name) if each not in wording.UNITS or each in self._left
             ]
             parts = parts or parts_of(name)
+            if wording.LIMITS & set(parts) and not any(named_by(w, name, parts) for w in limits):
+                continue  # the stock is not "Min. stock"
             hits[column] = {w for w in self._left if named_by(w, name, parts)}
         # "Costs 2024" is named more closely by "the costs in 2024" than "Costs 2025" is.
         found = {
@@ -347,7 +352,7 @@ class Reading:
             numeric = sorted(self._table.numeric)
             possible = [c for c in numeric if c in named or c or not self._table.is_a_key(c)]
         chosen = [column for column in named if column in possible]
-        if chosen or len(possible) == 1:
+        if chosen or dated or len(possible) == 1:
             return chosen or possible
         return [column for column in named if column not in self._table.named][:1]
 
@@ -384,4 +389,11 @@ class Reading:
 
     def _unaccounted(self) -> Sequence[str]:
         """The words of the question that may be about anything else."""
-        return [w for w in self._left if not any(alike(w, each) for each in self._known)]
+        rows = {found[1].lower() for found in wording.ROW.finditer(self._asked)}
+        nouns = [word for word in self._title if word.isalpha()][-1:]  # of a title, the last one
+        known = self._known - set(self._title) | set(nouns) | wording.PLAIN | wording.ROWS
+        return [
+            word
+            for word in self._left
+            if not any(alike(word, each) for each in (known if word in rows else self._known))
+        ]

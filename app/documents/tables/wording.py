@@ -36,6 +36,7 @@ COMPUTED = {
     Operation.MOST: _MOST,
 }
 SUMMED = COMPUTED[Operation.SUM] | COMPUTED[Operation.MEAN]
+LIMITS = {"min", "max", "minimum", "maximum"}
 QUANTITY = {"most", "least", "fewest"}
 OPERATION_WORDS = frozenset[str]().union(*COMPUTED.values())
 NO_FIGURE = re.compile(
@@ -62,6 +63,7 @@ MONEY = {
 AMOUNTS = {
     "amount", "cost", "costs", "expense", "expenses", "spent", "paid", "fee", "rent", "bill",
 }  # fmt: skip
+A_RATE = re.compile(r"\b(?:unit|per|each|rate)\b|\w\)?/\s?\w{1,5}\b|[€£$]/", re.IGNORECASE)
 APIECE = {"unit", "price", "per", "each", "rate"}
 DATED = {"latest", "newest", "earliest", "oldest"}
 WHEN = {"date", "day", "month", "year", "when", "on", "datum", "tag", "fecha", "start", "time"}
@@ -76,6 +78,11 @@ PLAIN = {
 }  # fmt: skip
 ROWS = {"row", "rows", "entry", "entries", "table", "sheet", "record", "records"}
 KIND = re.compile(r"\b(?:which|what|how many)\s+(?:kind of\s+|of the\s+)?(\w+)", re.IGNORECASE)
+# What a row is said to be: "which bike", "how many bikes", "the most expensive bike".
+ROW = re.compile(
+    rf"\b(?:which|how many(?: of the)?|(?:most )?(?:{'|'.join(sorted(_MOST | _LEAST))}))\s+(\w+)",
+    re.IGNORECASE,
+)
 RELATIONS = {
     "more than": ">", "over": ">", "above": ">", "at least": ">=",
     "less than": "<", "fewer than": "<", "under": "<", "below": "<", "at most": "<=",
@@ -84,6 +91,15 @@ COMPARED = re.compile(rf"\b(?:{'|'.join(RELATIONS)})\s", re.IGNORECASE)
 AMOUNT = re.compile(rf"\b({'|'.join(RELATIONS)})\s+([€£$]?\s?\d[\d,]*(?:\.\d+)?)", re.IGNORECASE)
 LISTED = re.compile(
     r"\A\W*(?:which|what|who|list|show|name|compare|(?:is|are) there)\b", re.IGNORECASE
+)
+# Questions that the page offers about a cell, in its languages: `suggest.cell` of its texts.
+CELL = tuple(
+    re.compile(asked + r"\s?\??", re.IGNORECASE)
+    for asked in (
+        "what(?: is|['’]s) the (?P<column>.{1,200}?) of (?P<row>.{1,200}?)",
+        'was steht bei (?P<row>.{1,200}) unter ["„“»](?P<column>.{1,200}?)["“”«]',
+        '¿?qu[ée] pone en ["“«](?P<column>.{1,200}?)["”»] de (?P<row>.{1,200}?)',
+    )
 )
 
 

@@ -254,6 +254,11 @@ code: L3; lamp: Cone; unit price: 61; stock: 2; delivered: 2024-05-06
 """
 
 
+KEPT = """code: L1; lamp: Arc; on hand: 4; Min. stock: 7; days: 9
+code: L2; lamp: Dome; on hand: 9; Min. stock: 6; days: 4
+"""
+
+
 @pytest.mark.parametrize(
     ("lines", "question", "title", "part"),
     [
@@ -276,6 +281,18 @@ code: L3; lamp: Cone; unit price: 61; stock: 2; delivered: 2024-05-06
         (GARDEN, "How many gardeners are there?", "receipts.csv", None),
         (GARDEN, "Which plumber has the highest amount?", "garden_costs.csv", None),
         (GARDEN, "Which has the highest amount?", "garden_costs.csv", "Tyre"),
+        (GARDEN, "Which kind is the most expensive?", "garden_costs.csv", None),
+        (GARDEN, "How many gardens are there?", "garden_tools.csv", "2 rows"),
+        (SHELF, "Which lamp has the highest unit price?", "lamps.csv", "Cone"),
+        (SHELF, "Which lamp is the cheapest?", "lamp_shop.csv", "Arc"),
+        (SHELF, "Which shade is the most expensive?", "lamp_shade_shop.csv", None),
+        (SHELF, "How many shades are there?", "shade_shop.csv", None),
+        (SHELF, "What is the total unit price?", "lamps.csv", None),
+        (SHELF, "What is the total stock of lamps?", "lamps.csv", "stock in all: 15"),
+        (KEPT, "Which lamp has the lowest stock?", "lamps.csv", None),
+        (KEPT, "Which lamp has the minimum stock?", "lamps.csv", None),
+        (KEPT, "What is the minimum stock of Arc?", "lamps.csv", "L1, Arc, Min. stock: 7"),
+        (KEPT, "Which is the latest lamp?", "lamps.csv", None),
         (GARDEN, "How many rows are there?", "garden_costs.csv", "4 rows"),
     ],
 )
