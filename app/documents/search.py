@@ -33,8 +33,8 @@ from app.documents.hits import (
 from app.documents.index import DocumentIndex, RunJob
 from app.documents.summaries import section, summary
 from app.documents.tables.answer import nearest_answer
-from app.documents.tables.question import OPERATION_WORDS, Operation, operation_of
 from app.documents.tables.records import Shelf
+from app.documents.tables.wording import OPERATION_WORDS, Operation, operation_of
 from app.owners import acting, everyone
 from app.storage.tables import Chunk, Document
 from dragon.errors import InvalidRequestError

@@ -8,23 +8,29 @@ Rows that sum up the others are left out of every count, sum and extreme, and th
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import Any
 
 from app.documents.hits import DocumentHit
 from app.documents.tables.columns import TWO_WAYS, Holds, number
-from app.documents.tables.question import Condition, Operation, Reading, TableQuery
+from app.documents.tables.question import Condition, Reading, TableQuery
 from app.documents.tables.records import Shelf, Table
-from dragon.retrieval.lexical import coverage
+from app.documents.tables.wording import Operation
 from dragon.retrieval.relevance import HIGHEST
 
 _TABLED = 3  # documents, at most, whose tables are queried
-_EXPLAINED = 0.5  # of a question's words, by a line
 _SHOWN = 8
 _LEAST_PLACES = 2  # of a mean
 _THOUSAND = 1000
-_COMPARED = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
+_COMPARED: dict[str, Callable[[Any, Any], bool]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+}
 _EXTREMES = {Operation.MOST: "highest", Operation.LEAST: "lowest"}
 _FUNCTIONS = {
     Operation.SUM: "SUM", Operation.MEAN: "AVG", Operation.MOST: "MAX", Operation.LEAST: "MIN",
@@ -33,25 +39,23 @@ _FUNCTIONS = {
 
 @dataclass(frozen=True)
 class TableAnswer:
-    """One line of text, the `query` that it comes from, and the offsets of its first row.
-
-    `spared` is as in a `TableQuery`.
-    """
+    """One line of text, the `query` that it comes from, and the offsets of its first row."""
 
     text: str
     query: str
     start: int
     end: int
-    spared: str = ""
 
 
 def nearest_answer(
     question: str, shelf: Shelf, best: Sequence[DocumentHit], said: DocumentHit | None
 ) -> DocumentHit | None:
     """The answer of the nearest table that has one, from the row that was `said` if need be."""
-    documents = {hit.document: hit for hit in reversed(best)}
+    nearest: dict[str, DocumentHit] = {}
+    for hit in best:
+        nearest.setdefault(hit.document, hit)
     tabled = 0
-    for hit in reversed(documents.values()):
+    for hit in nearest.values():
         tables = shelf.of(hit.document, hit.kind) if tabled < _TABLED else ()
         tabled += bool(tables)
         for each in tables:
@@ -59,25 +63,11 @@ def nearest_answer(
             if said is not None and said.document == hit.document:
                 row = each.row_at(said.start)
             found = answer(question, each, hit.title, row)
-            if found is None or _meant_elsewhere(question, found.spared, hit.document, best):
+            if found is None:
                 continue
             line = replace(hit, text=found.text, query=found.query, start=found.start)
             return replace(line, end=found.end, score=1.0, relevance=HIGHEST)
     return None
-
-
-def _meant_elsewhere(
-    question: str, spared: str, document: str, best: Sequence[DocumentHit]
-) -> bool:
-    """Whether another document explains a word that a table does not account for.
-
-    The neighbour upstairs in a contract is not the neighbour in a list of contacts.
-    """
-    return bool(spared) and any(
-        coverage(spared, hit.text) and coverage(question, hit.text) >= _EXPLAINED
-        for hit in best
-        if hit.document != document
-    )
 
 
 def answer(question: str, table: Table, title: str, said: int | None = None) -> TableAnswer | None:
@@ -101,6 +91,8 @@ def answer(question: str, table: Table, title: str, said: int | None = None) -> 
     rows = [row for row in rows if all(_meets(table, row, each) for each in asked.conditions)]
     if not rows:
         return None
+    if asked.group is not None:
+        return _grouped(asked, asked.group, table, rows, sql)
     if asked.operation in _EXTREMES:
         numbers = table.held[asked.columns[0]].values
         values = {row: value for row in rows if (value := numbers[row]) is not None}
@@ -111,16 +103,18 @@ def answer(question: str, table: Table, title: str, said: int | None = None) -> 
         summed = asked.columns if asked.operation is Operation.SUM else ()
         cells = (", ".join([table.label(n), *(table.rows[n][c] for c in summed)]) for n in left_out)
         text += f" (without the row {'; '.join(cells)})"
-    return TableAnswer(text, sql, *table.spans[rows[0]], asked.spared) if text else None
+    return TableAnswer(text, sql, *table.spans[rows[0]]) if text else None
 
 
 def _meets(table: Table, row: int, condition: Condition) -> bool:
     if condition.relation == "IN":
         return table.rows[row][condition.column] in condition.values
-    value, bound = table.held[condition.column].values[row], number(condition.values[0])
-    if value is None or bound is None:
-        return False
-    return bool(_COMPARED[condition.relation](value, bound))
+    held, said = table.held[condition.column], condition.values[0]
+    if held.dated:
+        day = held.days[row]
+        return day is not None and _COMPARED[condition.relation](day.isoformat(), said)
+    value, bound = held.values[row], number(said)
+    return value is not None and bound is not None and _COMPARED[condition.relation](value, bound)
 
 
 def _worded(asked: TableQuery, table: Table, rows: list[int], title: str) -> str:
@@ -162,6 +156,26 @@ def _summed(asked: TableQuery, table: Table, rows: list[int]) -> str:
     parts = "; ".join(f"{row[0]}: {row[column] or 'not given'}" for row in shown)
     more = f"; and {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else ""
     return f"{table.columns[column]} {how}: {held.shown(total, places)} ({parts}{more})"
+
+
+def _grouped(
+    asked: TableQuery, group: int, table: Table, rows: list[int], sql: str
+) -> TableAnswer | None:
+    """The cell of a group's column whose rows have the highest or the lowest sum."""
+    held, sums = table.held[asked.columns[0]], defaultdict[str, Decimal](Decimal)
+    for row in rows:
+        if (value := held.values[row]) is not None and (cell := table.rows[row][group]):
+            sums[cell] += value
+    if len(sums) < 2:
+        return None
+    best = (max if asked.operation is Operation.MOST else min)(sums.values())
+    cells = [cell for cell, value in sums.items() if value == best]
+    span = table.spans[next(row for row in rows if table.rows[row][group] == cells[0])]
+    if held.either:
+        return TableAnswer(_undecided(table, asked.columns[0]), sql, *span)
+    total = f"{table.columns[asked.columns[0]]} in all: {held.shown(best, held.decimals)}"
+    which = f"the {_EXTREMES[asked.operation]} of {len(sums)} by {table.columns[group]}"
+    return TableAnswer(f"{'; '.join(cells)}, {total} ({which})", sql, *span)
 
 
 def _undecided(table: Table, column: int) -> str:
@@ -213,18 +227,24 @@ def _statement(asked: TableQuery, table: Table, title: str) -> str:
         case _:
             what = "*"
     terms = [_term(condition, table) for condition in asked.conditions]
-    if asked.operation in _EXTREMES:
+    if asked.operation in _EXTREMES and asked.group is None:
         within = f" WHERE {' AND '.join(terms)}" if terms else ""
         best = f"{_FUNCTIONS[asked.operation]}({names[0]})"
         terms.append(f"{names[0]} = (SELECT {best} FROM {source}{within})")
     where = f" WHERE {' AND '.join(terms)}" if terms else ""
+    if asked.group is not None:
+        by, total = _quoted(table.columns[asked.group]), f"SUM({names[0]})"
+        order = "DESC" if asked.operation is Operation.MOST else "ASC"
+        what = f"SELECT {by}, {total} FROM {source}{where}"
+        return f"{what} GROUP BY {by} ORDER BY {total} {order} LIMIT 1"
     return f"SELECT {what} FROM {source}{where}"
 
 
 def _term(condition: Condition, table: Table) -> str:
     name = _quoted(table.columns[condition.column])
     if condition.relation != "IN":
-        return f"{name} {condition.relation} {number(condition.values[0])}"
+        (said,), bound = condition.values, number(condition.values[0])
+        return f"{name} {condition.relation} {repr(said) if bound is None else bound}"
     values = ", ".join("'" + value.replace("'", "''") + "'" for value in condition.values)
     return f"{name} IN ({values})" if len(condition.values) > 1 else f"{name} = {values}"
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
+from functools import cached_property
 
 from babel.numbers import list_currencies
 
@@ -30,6 +31,7 @@ _SPELT = re.compile(
     r"(?:\w{2,12},? )?(?:(\d{1,2})\.? ([^\W\d_]{3,12})\.?|([^\W\d_]{3,12})\.? (\d{1,2})),? (\d{4})"
 )
 _TIME = re.compile(r"([01]?\d|2[0-4]):([0-5]\d)(?::[0-5]\d)?")
+_MINUTES = 1440  # of a day
 _LOOKED_AT = 40  # cells: a column without a number or date in them is one of words
 
 # By unit, the base unit of what it measures, and how many of those it is.
@@ -73,6 +75,16 @@ class Column:
     dated: bool = False
     either: bool = False
     marked: bool = True
+
+    @cached_property
+    def days(self) -> tuple[datetime.date | None, ...]:
+        """Its dates, without their times; nothing for a time of any day."""
+        return tuple(
+            datetime.date.fromordinal(int(value) // _MINUTES)
+            if self.dated and value is not None and value >= _MINUTES
+            else None
+            for value in self.values
+        )
 
     def shown(self, value: Decimal, decimals: int) -> str:
         """A number as the column writes its own, with so many decimals at most."""
@@ -306,6 +318,6 @@ def _day(cell: str, order: str) -> Decimal | None:
     else:
         return None
     try:
-        return Decimal(1440 * datetime.date(year, number, day).toordinal() + minutes)
+        return Decimal(_MINUTES * datetime.date(year, number, day).toordinal() + minutes)
     except ValueError:
         return None

@@ -7,27 +7,26 @@ expensive hotel in Paris" is none for a table of bicycles.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
-from app.documents.tables.columns import Holds, number
+from app.documents.tables import wording
+from app.documents.tables.columns import Holds
+from app.documents.tables.naming import (
+    alike,
+    has_other_forms,
+    has_word,
+    named_by,
+    parts_of,
+    scattered,
+    spellings,
+    title_in,
+    together,
+)
+from app.documents.tables.periods import period_in
 from app.documents.tables.records import Table
-from dragon.retrieval.lexical import content_words, identifiers, stem, words
-from dragon.retrieval.names import lacking, names
-
-
-class Operation(StrEnum):
-    """The operation on the rows that meet the conditions."""
-
-    CELLS = "cells"
-    ROWS = "rows"
-    COUNT = "count"
-    SUM = "sum"
-    MEAN = "mean"
-    MOST = "most"
-    LEAST = "least"
+from app.documents.tables.wording import Operation
+from dragon.retrieval.lexical import content_words, stem, words
 
 
 @dataclass(frozen=True)
@@ -43,85 +42,13 @@ class Condition:
 class TableQuery:
     """`columns` are those asked for; the operation is on the first one, where it is on any.
 
-    `spared` is a word of the question that the table does not account for, if any.
+    An extreme is one of the sums of the rows that are alike in the column `group`, if any.
     """
 
     operation: Operation
     columns: tuple[int, ...]
     conditions: tuple[Condition, ...]
-    spared: str = ""
-
-
-_MOST = {
-    "most", "highest", "largest", "biggest", "greatest", "maximum", "max", "longest", "top",
-    "heaviest", "tallest", "expensive", "dearest", "latest", "newest",
-}  # fmt: skip
-_LEAST = {
-    "least", "lowest", "smallest", "fewest", "minimum", "min", "shortest", "lightest", "cheapest",
-    "earliest", "oldest",
-}  # fmt: skip
-_OPERATIONS = {
-    Operation.MEAN: {"average", "mean"},
-    Operation.SUM: {"total", "sum", "altogether"},
-    Operation.LEAST: _LEAST,
-    Operation.MOST: _MOST,
-}
-OPERATION_WORDS = frozenset[str]().union(*_OPERATIONS.values())
-_NO_FIGURE = re.compile(
-    r"\A\W*(?:and |but )?(?:who(?:m|se)?|where|how (?:did|do|does|can|was|were|is|are))\b",
-    re.IGNORECASE,
-)
-_HOW_MUCH = re.compile(r"\bhow much\b", re.IGNORECASE)
-_COUNTS = re.compile(r"\bhow many\b|\b(?:number|count) of (?:the )?\w+s\b", re.IGNORECASE)
-# Words that no query here expresses.
-_BEYOND = re.compile(
-    r"\b(?:not|no|non|never|neither|without|except|excluding|than|per|second|third)\b|n['’]t\b",
-    re.IGNORECASE,
-)
-_PRICED = {
-    "cost", "price", "pay", "paid", "spend", "spent", "expense", "expensive", "cheapest", "dearest",
-    "costs", "expenses", "worth",
-}  # fmt: skip
-_MONEY = {
-    "price", "cost", "fee", "amount", "rent", "value", "eur", "usd", "gbp", "chf", "euro", "dollar",
-}  # fmt: skip
-_DATED = {"latest", "newest", "earliest", "oldest"}
-_UNITS = {"eur", "usd", "gbp", "chf", "kg", "km", "cm", "mm", "days", "hours", "minutes", "id"}
-# Words that say nothing beyond the question itself.
-_PLAIN = {
-    "list", "show", "name", "give", "tell", "find", "compare", "comes", "come", "came", "cost",
-    "costs", "row", "rows", "entry", "entries", "table", "value", "number", "count", "got", "get",
-    "each", "one", "ones", "s", "please", "pls", "versus", "difference", "between", "there",
-    "altogether", "live", "lives", "called", "named", "bought", "sold", "used", "single",
-    "overall", "sheet", "item", "items", "record", "records", "anyone", "anybody",
-}  # fmt: skip
-# "Which job ...", "what kind of job ...": what a row is, whatever the table calls it.
-_KIND = re.compile(r"\b(?:which|what|how many)\s+(?:kind of\s+|of the\s+)?(\w+)", re.IGNORECASE)
-_RELATIONS = {
-    "more than": ">", "over": ">", "above": ">", "at least": ">=",
-    "less than": "<", "fewer than": "<", "under": "<", "below": "<", "at most": "<=",
-}  # fmt: skip
-_COMPARED = re.compile(rf"\b(?:{'|'.join(_RELATIONS)})\s", re.IGNORECASE)
-_AMOUNT = re.compile(rf"\b({'|'.join(_RELATIONS)})\s+([€£$]?\s?\d[\d,]*(?:\.\d+)?)", re.IGNORECASE)
-_LISTED = re.compile(
-    r"\A\W*(?:which|what|who|list|show|name|compare|(?:is|are) there)\b", re.IGNORECASE
-)
-# Questions that the page offers about a cell, in its languages: `suggest.cell` of its texts.
-_CELL = tuple(
-    re.compile(asked + r"\s?\??", re.IGNORECASE)
-    for asked in (
-        "what(?: is|['’]s) the (?P<column>.{1,200}?) of (?P<row>.{1,200}?)",
-        'was steht bei (?P<row>.{1,200}) unter ["„“»](?P<column>.{1,200}?)["“”«]',
-        '¿?qu[ée] pone en ["“«](?P<column>.{1,200}?)["”»] de (?P<row>.{1,200}?)',
-    )
-)
-_ALIKE, _APART = 5, 3  # letters that two words begin with, at least, and end with, at most
-
-
-def operation_of(text: str | AbstractSet[str]) -> Operation:
-    """What a text, or its words, asks to compute from several rows; `CELLS` if nothing."""
-    said = set(words(text)) if isinstance(text, str) else text
-    return next((each for each, marks in _OPERATIONS.items() if marks & said), Operation.CELLS)
+    group: int | None = None
 
 
 class Reading:
@@ -131,47 +58,67 @@ class Reading:
     """
 
     def __init__(self, question: str, table: Table, title: str, said: int | None = None) -> None:
-        self._asked = question
         self._table = table
         self._said = said
+        self._whole = question
+        self._within, self._asked = self._period(question)
         self._left = dict.fromkeys(content_words(self._asked))
         self._named: set[str] = set()  # words of cells
-        self._known = _PLAIN | _UNITS | set(words(title))
+        title = title.rpartition(".")[0] or title
+        about = set(words(title)) - wording.PLAIN | wording.ROWS
+        self._about = said is not None or any(
+            any(alike(word, each) for each in about) or self._names_a_column(word)
+            for word in content_words(question)
+        )
+        self._title = words(title)
+        self._known = wording.PLAIN | wording.ROWS | wording.UNITS | set(words(title))
 
     def query(self) -> TableQuery | None:
         """The query of the table that it is; None if it may be about something else."""
         if cell := self._cell():
             return cell
-        if _BEYOND.search(_COMPARED.sub("", self._asked)):
+        if wording.BEYOND.search(wording.COMPARED.sub("", self._asked)):
             return None
-        conditions = list(self._equal())
-        asked = set(words(self._asked)) - self._named
-        operation = operation_of(asked)
-        for mark in OPERATION_WORDS:
+        conditions = [*self._within, *self._equal()]
+        asked = set(words(wording.AMOUNT.sub(" ", self._asked))) - self._named
+        # "The minimum stock" is a cell of the column "Min. stock".
+        asked -= {word for word in asked & wording.LIMITS if self._names_a_column(word)}
+        operation, group = wording.operation_of(asked), None
+        for mark in wording.OPERATION_WORDS - wording.PRICED:
             self._left.pop(mark, None)
         columns = self._columns(asked)
-        counts = _COUNTS.search(self._asked) is not None
+        counts = wording.COUNTS.search(self._asked) is not None
         if counts:
             for column in [each for each in columns if each in self._table.flags]:
                 conditions.append(Condition(column, "IN", self._table.yes(column)))
                 columns.remove(column)
-        if operation in (Operation.MOST, Operation.LEAST):
-            columns = self._measure(columns, dated=bool(_DATED & asked))
+        if extreme := self._extreme_of_sums(asked):
+            group, columns = self._group(columns), self._spent(columns)
+            beyond = counts or operation is Operation.MEAN
+            if group is None or beyond or wording.AMOUNT.search(self._asked):
+                return None
+            operation = extreme
+        elif operation in (Operation.MOST, Operation.LEAST):
+            columns = self._measure(columns, dated=bool(wording.DATED & asked))
+            if set(columns) & set(self._money(spent=True)) and self._asks_for_a_group():
+                return None  # the row with the highest amount, or the highest of sums
         numeric = [column for column in columns if column in self._table.numeric]
-        if operation is not Operation.CELLS and _PRICED & asked and self._signed(numeric):
+        if operation is not Operation.CELLS and wording.PRICED & asked and self._signed(numeric):
             return None  # nothing says on which side of 0 expenses are
-        for found in _AMOUNT.finditer(self._asked):
+        for found in wording.AMOUNT.finditer(self._asked):
             if len(numeric) != 1:
                 return None
             conditions.append(
-                Condition(numeric[0], _RELATIONS[found[1].lower()], (found[2].lstrip("€£$ "),))
+                Condition(
+                    numeric[0], wording.RELATIONS[found[1].lower()], (found[2].lstrip("€£$ "),)
+                )
             )
             for word in words(found[0]):
                 self._left.pop(word, None)
         cells = numeric if counts else columns
         if cells and not conditions and operation is Operation.CELLS:
             conditions += self._row_said()
-        compared = any(each.relation != "IN" for each in conditions)
+        compared = wording.AMOUNT.search(self._asked) is not None
         if operation is Operation.CELLS:
             if counts:
                 if len(numeric) > 1:
@@ -179,27 +126,103 @@ class Reading:
                 summed = len(numeric) == 1 and not compared and conditions
                 operation = Operation.SUM if summed else Operation.COUNT
                 columns = numeric if summed else [c for c in columns if c not in numeric]
+            elif asked & wording.PAYING and columns == numeric == self._money(spent=True):
+                if not conditions or wording.NO_FIGURE.search(self._asked):
+                    return None
+                operation = Operation.SUM
             else:
-                if _NO_FIGURE.search(self._asked):  # "who did the labour on S7": not its price
+                if wording.NO_FIGURE.search(
+                    self._asked
+                ):  # "who did the labour on S7": not its price
                     columns = [column for column in columns if column not in numeric]
                 if compared or not columns:
                     operation = Operation.ROWS
         elif operation in (Operation.SUM, Operation.MEAN):
             columns = numeric or columns[:1]
-        if operation in _OPERATIONS and len(columns) != 1:
+        if operation in wording.COMPUTED and len(columns) != 1:
+            return None
+        if operation is Operation.SUM and wording.A_RATE.search(self._table.columns[columns[0]]):
             return None
         if operation is Operation.CELLS and set(columns) == {0}:
             operation = Operation.ROWS
         if operation is Operation.CELLS and not conditions:
             return None
-        # A row shown whole, or a cell beside its name, says itself what it is.
-        spare = operation in (Operation.CELLS, Operation.ROWS) and bool(self._named)
-        left = self._unaccounted()
-        if left is None or len(left) > spare:
+        conditions = self._narrowed(conditions)
+        if self._unaccounted() or not (conditions or operation is Operation.ROWS or self._about):
             return None
-        if operation is Operation.ROWS and not (conditions and _LISTED.search(self._asked)):
+        if operation is Operation.ROWS and not (conditions and wording.LISTED.search(self._asked)):
             return None
-        return TableQuery(operation, tuple(columns), tuple(conditions), "".join(left))
+        return TableQuery(operation, tuple(columns), tuple(conditions), group)
+
+    def _names_a_column(self, word: str) -> bool:
+        return any(named_by(word, name) for name in self._table.columns)
+
+    def _extreme_of_sums(self, asked: set[str]) -> Operation | None:
+        """The extreme that is asked for of sums: "the most spent", not "the highest expense"."""
+        free = {word for word in asked if not self._names_a_column(word)}
+        total = wording.operation_of(free)
+        extreme = wording.operation_of(free - wording.SUMMED)
+        if extreme not in (Operation.MOST, Operation.LEAST):
+            return None
+        most = asked & wording.QUANTITY and "expensive" not in asked
+        summed = (
+            total is not extreme or asked & wording.PAYING or (most and self._asks_for_a_group())
+        )
+        return extreme if summed else None
+
+    def _asks_for_a_group(self) -> bool:
+        """Whether "which category", or what else is asked for, is one of several rows."""
+        kind = wording.KIND.search(self._asked)
+        return kind is not None and any(
+            named_by(kind[1].lower(), name) and not self._table.is_a_key(column)
+            for column, name in enumerate(self._table.columns)
+            if column not in self._table.numeric
+        )
+
+    def _group(self, named: Sequence[int]) -> int | None:
+        """The column whose equal cells make a group: the only one of words that is named."""
+        measured = self._table.numeric.union(self._dates())
+        alike = [c for c in named if c not in measured and not self._table.is_a_key(c)]
+        return alike[0] if len(alike) == 1 else None
+
+    def _spent(self, named: Sequence[int]) -> list[int]:
+        """The column of amounts that is named, or the only one."""
+        numeric = [column for column in named if column in self._table.numeric]
+        spent = self._money(spent=True)
+        return numeric if numeric and set(numeric) <= set(spent) else [] if numeric else spent
+
+    def _period(self, question: str) -> tuple[Sequence[Condition], str]:
+        """The days that the question is about, as conditions, and the question without them."""
+        found = period_in(question)
+        if found is None:
+            return (), question
+        rest = f"{question[: found.start]} , {question[found.end :]}"
+        conditions: dict[Sequence[bool], Sequence[Condition]] = {}
+        for column in self._when(content_words(rest)):
+            days = self._table.held[column].days
+            if within := found.days({day for day in days if day}):
+                first, end = within
+                met = tuple(
+                    day is not None and (not first or first <= day) and (not end or day < end)
+                    for day in days
+                )
+                bounds = ((">=", first), ("<", end))
+                conditions[met] = [
+                    Condition(column, relation, (day.isoformat(),))
+                    for relation, day in bounds
+                    if day
+                ]
+        if len(conditions) != 1:  # of the columns, one must be meant
+            return (), question
+        return next(iter(conditions.values())), rest
+
+    def _when(self, asked: Sequence[str]) -> Sequence[int]:
+        """The columns that say when a row was: named in the question, or by nothing but a date."""
+        names = {column: self._table.columns[column] for column in self._dates()}
+        said = [c for c, name in names.items() if any(named_by(w, name) for w in asked)]
+        return said or [
+            c for c, name in names.items() if not c or set(parts_of(name)) <= wording.WHEN
+        ]
 
     def _row_said(self) -> Iterator[Condition]:
         """The row that was said before, if its first cell tells it from the others."""
@@ -208,8 +231,8 @@ class Reading:
 
     def _cell(self) -> TableQuery | None:
         """The cell that it asks for in so many words, by its column's name and its row's."""
-        for form in _CELL:
-            if not (found := form.fullmatch(self._asked.strip())):
+        for form in wording.CELL:
+            if not (found := form.fullmatch(self._whole.strip())):
                 continue
             name, row = found["column"].casefold(), found["row"].casefold()
             asked = [n for n, each in enumerate(self._table.columns) if each.casefold() == name]
@@ -226,29 +249,28 @@ class Reading:
         """Cells that the question names, the longest first; one column each."""
         table = self._table
         named: dict[tuple[str, ...], dict[int, set[str]]] = {}
-        days = [name for name in names(self._asked) if name.form.startswith("date")]
         for column in range(len(table.columns)):
             rows = (row for n, row in enumerate(table.rows) if n not in table.totals)
             cells = {row[column] for row in rows if row[column]}
-            for day in days if table.held[column].holds is Holds.DATES else ():
-                if met := {cell for cell in cells if not lacking(day.text, cell)}:
-                    named.setdefault(tuple(words(day.text)), {})[column] = met
             if column and column in table.numeric:
                 continue
             for cell in cells:
-                for spelt in _spellings(cell):
+                for spelt in spellings(cell, table.columns[column]):
                     named.setdefault(spelt, {}).setdefault(column, set()).add(cell)
         tokens = words(self._asked)
         free = [True] * len(tokens)
+        titled = title_in(tokens, self._title)
         chosen: dict[int, set[str]] = {}
         longest_first = sorted(named, key=lambda each: (-len(each), each))
         # Cells named in their own words go before cells named in other forms.
-        scattered = [each for each in longest_first if _has_other_forms(each, named[each])]
+        formed = [each for each in longest_first if has_other_forms(each, named[each])]
         for spelt, places_of in (
-            *((each, _together) for each in longest_first),
-            *((each, _scattered) for each in scattered),
+            *((each, together) for each in longest_first),
+            *((each, scattered) for each in formed),
         ):
             while (places := places_of(spelt, tokens, free)) and self._says(spelt):
+                if any(set(places) < set(said) for said in titled):
+                    break  # "all household expenses" are not those of the category "Household"
                 column = min(named[spelt], key=lambda c: len(named[spelt][c]))
                 chosen.setdefault(column, set()).update(named[spelt][column])
                 for at in places:
@@ -270,38 +292,57 @@ class Reading:
     def _columns(self, asked: set[str]) -> list[int]:
         """Columns that the question names, or that hold the prices or dates it asks for."""
         hits: dict[int, set[str]] = {}
+        limits = wording.LIMITS & set(words(self._asked))
         for column, name in enumerate(self._table.columns):
-            parts = [each for each in _parts(name) if each not in _UNITS or each in self._left]
-            parts = parts or _parts(name)
-            hits[column] = {w for w in self._left for part in parts if _alike(w, part)}
+            parts = [
+                each for each in parts_of(name) if each not in wording.UNITS or each in self._left
+            ]
+            parts = parts or parts_of(name)
+            if wording.LIMITS & set(parts) and not any(named_by(w, name, parts) for w in limits):
+                continue  # the stock is not "Min. stock"
+            hits[column] = {w for w in self._left if named_by(w, name, parts)}
         # "Costs 2024" is named more closely by "the costs in 2024" than "Costs 2025" is.
         found = {
             c: None for c, hit in hits.items() if hit and not any(hit < o for o in hits.values())
         }
+        names = [self._table.columns[column] for column in found]
         for word in list(self._left):
-            if any(_alike(word, part) for c in found for part in _parts(self._table.columns[c])):
+            if any(named_by(word, name) for name in names):
                 del self._left[word]
-        kind = _KIND.search(self._asked)
-        if found and kind:
-            self._left.pop(kind[1].lower(), None)
-        if kind and _COUNTS.match(kind[0]) and not _AMOUNT.search(self._asked):
+        kind = wording.KIND.search(self._asked)
+        if kind and wording.COUNTS.match(kind[0]) and not wording.AMOUNT.search(self._asked):
             asked = asked - {kind[1].lower()}  # "how many expenses": they are counted
-        for marks, holds in ((_PRICED, self._money), (_DATED, self._dates)):
-            if marks & {stem(word) for word in asked} | marks & asked:
-                columns = holds()
-                # "Which course is the cheapest?" names what a row is, not what is compared.
-                measured = self._table.numeric.union(self._dates())
-                if len(columns) == 1 and not measured & found.keys():
-                    found[columns[0]] = None
-                for mark in marks:
-                    self._left.pop(mark, None)
-        if not found and _HOW_MUCH.search(self._asked) and len(money := self._money()) == 1:
+        measured = found.keys() & self._table.numeric.union(self._dates())
+        dates, money = self._dates(), self._money(spent=bool(wording.SPENT & asked))
+        if not wording.HOW_MUCH.search(self._asked):  # "who has paid" asks for no money
+            asked = {word for word in asked if not any(named_by(word, name) for name in names)}
+        priced = {word for word in asked if {word, stem(word)} & wording.PRICED}
+        # "Which course is the cheapest?" names what a row is, not what is compared.
+        if priced and len(money) == 1 and not measured:
+            found[money[0]] = None
+        if priced and money and measured <= {*money, *dates}:  # else they are unaccounted for
+            for word in (
+                priced & wording.OPERATION_WORDS
+                if wording.NO_FIGURE.search(self._asked)
+                else priced
+            ):
+                self._left.pop(word, None)
+        if wording.DATED & asked and len(dates) == 1 and not measured:
+            found[dates[0]] = None
+        if not found and wording.HOW_MUCH.search(self._asked) and len(money) == 1:
             found[money[0]] = None
         return list(found)
 
-    def _money(self) -> list[int]:
-        named = (c for c in self._table.numeric if _MONEY & set(_parts(self._table.columns[c])))
-        return sorted(named)
+    def _money(self, *, spent: bool) -> list[int]:
+        """The columns of money; of money that is `spent`, not of prices of which it may be one."""
+        named = {c: set(parts_of(self._table.columns[c])) for c in self._table.numeric}
+        if spent:
+            return sorted(
+                c
+                for c, each in named.items()
+                if each & wording.AMOUNTS and not each & wording.APIECE
+            )
+        return sorted(c for c, each in named.items() if each & wording.MONEY)
 
     def _measure(self, named: Sequence[int], *, dated: bool) -> list[int]:
         """The column that an extreme is of: a named one, or the only one of numbers or of dates."""
@@ -311,79 +352,48 @@ class Reading:
             numeric = sorted(self._table.numeric)
             possible = [c for c in numeric if c in named or c or not self._table.is_a_key(c)]
         chosen = [column for column in named if column in possible]
-        if chosen or len(possible) == 1:
+        if chosen or dated or len(possible) == 1:
             return chosen or possible
         return [column for column in named if column not in self._table.named][:1]
 
     def _signed(self, columns: Sequence[int]) -> bool:
         """Whether one has numbers below 0, and no name that says that they are prices."""
-        unsaid = (c for c in columns if not _PRICED & set(_parts(self._table.columns[c])))
+        unsaid = (c for c in columns if not wording.PRICED & set(parts_of(self._table.columns[c])))
         return any(value and value < 0 for c in unsaid for value in self._table.held[c].values)
 
     def _dates(self) -> list[int]:
         """The columns of dates, even those whose order of day and month is undecided."""
         return [n for n, c in enumerate(self._table.held) if c.holds is Holds.DATES or c.dated]
 
-    def _unaccounted(self) -> Sequence[str] | None:
-        """The words of the question that may be about anything else; None if one is sure to be."""
-        left = [w for w in self._left if not any(_alike(w, each) for each in self._known)]
-        if any(identifiers(word) or number(word) is not None for word in left):
-            return None
-        capitals = {word.lower() for word in re.findall(r"(?<!\A)\b[A-Z]\w+", self._asked)}
-        return None if capitals & set(left) else left
+    def _narrowed(self, conditions: list[Condition]) -> list[Condition]:
+        """The conditions, and of the rows they leave those whose cells have the words left over.
 
+        "The brass bell" is "Bell, brass" and not "Bell, steel".
+        """
+        table = self._table
+        for word in self._unaccounted() if conditions else ():
+            equal = [each for each in conditions if each.relation == "IN"]
+            rows = [row for row in table.rows if all(row[e.column] in e.values for e in equal)]
+            having = {
+                column: cells
+                for column in range(len(table.columns))
+                if column not in table.numeric
+                and (cells := {row[column] for row in rows if has_word(row[column], word)})
+            }
+            if len(having) == 1:
+                ((column, cells),) = having.items()
+                conditions = [each for each in conditions if each.column != column]
+                conditions.append(Condition(column, "IN", tuple(sorted(cells))))
+                del self._left[word]
+        return conditions
 
-def _spellings(cell: str) -> Iterator[tuple[str, ...]]:
-    """A cell's words; and its first one, if that is a name of its own."""
-    spelt = tuple(words(cell))
-    if spelt and len(spelt) <= 6:
-        yield spelt
-    if len(spelt) > 1 and len(spelt[0]) > 3 and cell[:1].isupper():
-        yield spelt[:1]
-
-
-def _together(spelt: Sequence[str], tokens: Sequence[str], free: Sequence[bool]) -> Sequence[int]:
-    """The places of a cell's words in a question, in succession; none if they are not there."""
-    for at in range(len(tokens) - len(spelt) + 1):
-        place = range(at, at + len(spelt))
-        if tuple(tokens[at : at + len(spelt)]) == tuple(spelt) and all(free[n] for n in place):
-            return place
-    return ()
-
-
-def _scattered(spelt: Sequence[str], tokens: Sequence[str], free: Sequence[bool]) -> Sequence[int]:
-    """The places of a cell's words in a question, in other forms and any order; or none.
-
-    "How many costumes?" asks for the cell "costume", "who replaced the battery?" for "battery
-    replaced".
-    """
-    places: list[int] = []
-    for word in spelt:
-        left = (n for n, is_free in enumerate(free) if is_free and n not in places)
-        if (at := next((n for n in left if _one_stem(word, tokens[n])), -1)) < 0:
-            return ()
-        places.append(at)
-    return places
-
-
-def _has_other_forms(spelt: Sequence[str], columns: Mapping[int, set[str]]) -> bool:
-    """Whether a cell may be named in other forms: "Day 2", "Tom Hill" and "on call" may not."""
-    cells = [cell for each in columns.values() for cell in each]
-    if any(re.search(r"\d|\s[A-Z]", cell) for cell in cells):
-        return False
-    return all(content_words(word) for word in spelt)
-
-
-def _one_stem(word: str, token: str) -> bool:
-    return word == token or (min(len(word), len(token)) >= _ALIKE and stem(word) == stem(token))
-
-
-def _parts(name: str) -> list[str]:
-    """The words of a column's name."""
-    return words(re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name))
-
-
-def _alike(word: str, other: str) -> bool:
-    """Whether two words have one stem: "supplies" and "supplier", too."""
-    begun = max(_ALIKE, max(len(word), len(other)) - _APART)
-    return stem(word) == stem(other) or word[:begun] == other[:begun]
+    def _unaccounted(self) -> Sequence[str]:
+        """The words of the question that may be about anything else."""
+        rows = {found[1].lower() for found in wording.ROW.finditer(self._asked)}
+        nouns = [word for word in self._title if word.isalpha()][-1:]  # of a title, the last one
+        known = self._known - set(self._title) | set(nouns) | wording.PLAIN | wording.ROWS
+        return [
+            word
+            for word in self._left
+            if not any(alike(word, each) for each in (known if word in rows else self._known))
+        ]

@@ -418,7 +418,6 @@ async def test_a_table_is_asked_in_the_questions_own_words_first(store: Document
 
 async def test_a_word_that_no_table_has_is_read_where_it_stands(store: DocumentStore) -> None:
     await ingest(store, "contacts.csv", b"id,name,relation\nC1,Farid Lind,neighbour\nC2,Ada,aunt\n")
-    asked = "What is the name of the neighbour upstairs?"
-    assert "Farid" in (await store.search(asked, 3))[0].text
     await ingest(store, "lease.txt", b"Ask first: the neighbour upstairs, Mrs Orr, has asthma.")
-    assert not any("Farid" in hit.text for hit in await store.search(asked, 3))
+    (hit,) = await store.search("Does the neighbour upstairs have asthma?", 3)
+    assert "Mrs Orr" in hit.text

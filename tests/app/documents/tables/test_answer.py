@@ -1,11 +1,13 @@
 """What a table answers is right, cell by cell; what it does not hold, it declines.
 
-Covers `app.documents.tables.question`.
+Covers `app.documents.tables.question`, `app.documents.tables.wording` and
+`app.documents.tables.naming`.
 """
 
 from __future__ import annotations
 
 import json
+import random
 import re
 import sqlite3
 
@@ -214,6 +216,139 @@ def test_the_query_shown_is_one_that_runs() -> None:
     database.executemany('INSERT INTO "a""b.csv" VALUES (?, ?)', [("O'Hara", 4), ("Bob", 5)])
     assert database.execute(found.query).fetchall() == [(9,)]
     database.close()
+
+
+TRADE = """no: T1; thing: Bell, brass; keeper: Mia Reed; tel. ext.: 14; place: Hull Museum
+no: T2; thing: Bell, steel; keeper: Tom Lind; tel. ext.: 17; place: Leith
+no: T3; thing: Rope; keeper: Tom Lind; tel. ext.: 17; place: Leith
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("Who is the keeper of the brass bell?", "T1, Bell, brass, keeper: Mia Reed"),
+        ("And the keeper of the steel bell?", "T2, Bell, steel, keeper: Tom Lind"),
+        ("What is the extension of Mia Reed?", "T1, Bell, brass, tel. ext.: 14"),
+        ("Who is the keeper of the wooden bell?", None),
+        ("What is the population of Hull?", None),
+        ("Who is Mia's sister?", None),
+        ("What is Tom Lind's shoe size?", None),
+        ("Who rang the brass bell?", None),
+        ("Who is the mayor of Leith?", None),
+        ("What is a rope ladder?", None),
+    ],
+)
+def test_each_word_must_be_one_of_the_rows_that_answer(question: str, text: str | None) -> None:
+    assert said(TRADE, question, "museum.csv") == text
+
+
+GARDEN = """no: 1; kind: Garden; what: Spade; amount: 30.00; paid by: Ada
+no: 2; kind: House; what: Curtain rail; amount: 45.50; paid by: Ben
+no: 3; kind: Garden; what: Rake; amount: 12.00; paid by: Ben
+no: 4; kind: Car; what: Tyre; amount: 61.00; paid by: Ada
+"""
+SHELF = """code: L1; lamp: Arc; unit price: 30; stock: 4; delivered: 2024-03-02
+code: L2; lamp: Dome; unit price: 45; stock: 9; delivered: 2024-05-06
+code: L3; lamp: Cone; unit price: 61; stock: 2; delivered: 2024-05-06
+"""
+
+
+KEPT = """code: L1; lamp: Arc; on hand: 4; Min. stock: 7; days: 9
+code: L2; lamp: Dome; on hand: 9; Min. stock: 6; days: 4
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "question", "title", "part"),
+    [
+        # An amount is spent; what one piece costs is not, and a stock is no money.
+        (SHELF, "What did we spend in May 2024?", "lamps.csv", None),
+        (SHELF, "How much was spent on the Dome?", "lamps.csv", None),
+        (SHELF, "What does the Dome cost?", "lamps.csv", "unit price: 45"),
+        (SHELF, "What does the stock of Arc cost?", "lamps.csv", None),
+        (GARDEN, "How much was spent on the rake?", "garden_costs.csv", "amount: 12.00"),
+        (TALKS, "What did Art cost?", "talks.csv", None),
+        (TALKS, "Who is the cheapest speaker?", "talks.csv", None),
+        # Words of a title are no cell.
+        (GARDEN, "What is the total of the garden costs?", "garden_costs.csv", "in all: 148.5 ("),
+        (GARDEN, "What is the total cost of the garden?", "garden_costs.csv", "in all: 42 ("),
+        (GARDEN, "Which of the garden costs was the highest?", "garden_costs.csv", "Tyre"),
+        # What is extreme, summed or counted must be something of the table.
+        (GARDEN, "Which do we have the fewest of?", "garden_costs.csv", None),
+        (GARDEN, "What is the most expensive?", "garden_costs.csv", None),
+        (GARDEN, "How many painters did Ada pay?", "garden_costs.csv", None),
+        (GARDEN, "How many gardeners are there?", "receipts.csv", None),
+        (GARDEN, "Which plumber has the highest amount?", "garden_costs.csv", None),
+        (GARDEN, "Which has the highest amount?", "garden_costs.csv", "Tyre"),
+        (GARDEN, "Which kind is the most expensive?", "garden_costs.csv", None),
+        (GARDEN, "How many gardens are there?", "garden_tools.csv", "2 rows"),
+        (SHELF, "Which lamp has the highest unit price?", "lamps.csv", "Cone"),
+        (SHELF, "Which lamp is the cheapest?", "lamp_shop.csv", "Arc"),
+        (SHELF, "Which shade is the most expensive?", "lamp_shade_shop.csv", None),
+        (SHELF, "How many shades are there?", "shade_shop.csv", None),
+        (SHELF, "What is the total unit price?", "lamps.csv", None),
+        (SHELF, "What is the total stock of lamps?", "lamps.csv", "stock in all: 15"),
+        (KEPT, "Which lamp has the lowest stock?", "lamps.csv", None),
+        (KEPT, "Which lamp has the minimum stock?", "lamps.csv", None),
+        (KEPT, "What is the minimum stock of Arc?", "lamps.csv", "L1, Arc, Min. stock: 7"),
+        (KEPT, "Which is the latest lamp?", "lamps.csv", None),
+        (GARDEN, "How many rows are there?", "garden_costs.csv", "4 rows"),
+    ],
+)
+def test_what_is_asked_for_is_known_to_the_table(
+    lines: str, question: str, title: str, part: str | None
+) -> None:
+    assert says(lines, question, title, part), said(lines, question, title)
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("How much did Ben spend?", "amount in all: 57.5 (2: 45.50; 3: 12.00)"),
+        ("How much did Ben spend on the garden?", "3, Garden, amount: 12.00"),
+        ("What did we pay for the garden?", "amount in all: 42 (1: 30.00; 3: 12.00)"),
+        ("On which kind did we spend the most?",
+         "Car, amount in all: 61 (the highest of 3 by kind)"),
+        ("Which kind has the lowest total amount?",
+         "Garden, amount in all: 42 (the lowest of 3 by kind)"),
+        ("Who paid the most?", "Ada, amount in all: 91 (the highest of 2 by paid by)"),
+        ("Who paid the least for the garden?",
+         "Ben, amount in all: 12 (the lowest of 2 by paid by)"),
+        ("What did we spend the most on?", None),
+        ("Which kind has the highest average amount?", None),
+        ("How much did we spend?", None),
+    ],
+)  # fmt: skip
+def test_what_was_spent_is_summed(question: str, text: str | None) -> None:
+    assert said(GARDEN, question, "costs.csv") == text
+
+
+def test_no_sum_of_a_group_is_wrong() -> None:
+    chance = random.Random(3)
+    for _ in range(60):
+        rows = [(chance.choice("ABC"), chance.choice("XY"), chance.randrange(1, 30) * 5)
+                for _ in range(12)]  # fmt: skip
+        lines = "".join(
+            f"no: {n}; shop: Shop {shop}; payer: Payer {payer}; amount: {amount}\n"
+            for n, (shop, payer, amount) in enumerate(rows)
+        )
+        for payer in ("", "X"):
+            sums: dict[str, int] = {}
+            for shop, by, amount in rows:
+                if by == (payer or by):
+                    sums[shop] = sums.get(shop, 0) + amount
+            asked = f" for Payer {payer}" if payer else ""
+            found = said(lines, f"At which shop was the most spent{asked}?", "log.csv")
+            if len(sums) > 1:
+                best = max(sums.values())
+                shops = "; ".join(f"Shop {each}" for each in sums if sums[each] == best)
+                total = f"{shops}, amount in all: {best} (the highest of {len(sums)} by shop)"
+                assert found is not None
+                assert sorted(found.split(", ")[0].split("; ")) == sorted(shops.split("; "))
+                assert found.split(", ", 1)[1] == total.split(", ", 1)[1]
+            else:
+                assert found is None
 
 
 COURSES = """code: C1; course: Pottery; teacher: Ada Brandt; fee: 145; places: 3
