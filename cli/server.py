@@ -78,9 +78,9 @@ class _Server(uvicorn.Server):
 
 
 async def trim() -> None:
-    """Give freed memory back to the system, now and again and again.
+    """Give freed memory back to the system, over and over.
 
-    Judge and embedder read batches of ever other shapes. What PyTorch frees of them lies between
+    Judge and embedder read batches of many shapes. What PyTorch frees of them lies between
     small blocks that are in use, and glibc keeps it: hundreds of megabytes after a hundred answers.
     """
     give_back = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc's alone

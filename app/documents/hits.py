@@ -138,18 +138,21 @@ def subject_of(files: Path, document: str) -> str:
 def subject(beginning: str) -> str:
     """A text's first line, unless that is a sentence, and what stands before its first sentence.
 
-    That is fields ("Patient: Ada Orr") and whom it addresses ("Dear Ada,"). A text that has fields
-    alone is a list of records, none of which is about the others.
+    That is fields ("Patient: Ada Orr") and whom it addresses ("Dear Ada,"). A text with the same
+    fields again, or with fields alone, is a list of records, none of which is about the others.
     """
     first, *lines = [line.strip() for line in beginning.lstrip().split("\n")][:_HEAD_LINES]
     if _is_prose(first):
         return ""
-    fields = list[str]()
+    fields = dict[str, str]()
     for line in lines:
         if _is_prose(line):
-            return "\n".join([first, *fields])
+            return "\n".join([first, *fields.values()])
         if _FIELD.match(line) or _ADDRESSED.fullmatch(line):
-            fields.append(line)
+            name = line.partition(":")[0]
+            if name in fields:  # another record's
+                break
+            fields[name] = line
     return first
 
 

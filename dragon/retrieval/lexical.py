@@ -22,22 +22,22 @@ _LONG = 10  # letters
 _IDENTIFIER = re.compile(r"[a-z]+\d{2,}[a-z\d]*")
 _ENDINGS = ("ing", "ed", "es", "s", "e")
 # Words of nearly every sentence do not discriminate between passages. Those of German, French and
-# Spanish that are English words for something (die, war, pour, sin) are left out.
+# Spanish that are names or English words for something (Ella, die, war, sin) are left out.
 _STOP_WORDS = frozenset(
     """
     a about after all am an and any are as at be been before but by can could did do does for from
     had has have he her his how i if in into is it its many me most much my no not of on or our
     shall she should so some such than that the their them then there these they this those to
     under up us was we were what when where which while who whom whose why will with would you your
-    aber als auf aus bei bis da das dass dem den der des dich dir du durch ein eine einem einen
+    aber als auf aus bei bis da das dass dem der des dich dir du durch ein eine einem einen
     einer eines er es habe haben hatte ich ihr im ist ja kann mein meine meinem meinen meiner
     mich mir nach nicht oder oft ob seit sich sie sind uns unser unsere unserem unserer viel
     viele vom von wann warum welche welchen welcher welches wenn wer werden wie wieviel wird wo
     wurde wurden zu zum zur und
-    al como con cual cuales cuando cuanta cuantas cuanto cuantos de del donde el ella ellos en
-    esta estan este fue la las le les lo los mi mis muy nos para pero por que quien quienes se
-    ser su sus tiene tienen una unas unos y yo
-    au aux avec ce cette combien dans elle elles est et il ils je leur leurs ma mais mes notre
+    como con cual cuales cuando cuanta cuantas cuanto cuantos de del donde el en
+    esta estan este fue la las le lo los mi mis muy nos para pero por que quien quienes se
+    ser sus tiene tienen unas unos y yo
+    au aux avec ce cette combien dans est et il ils je leur leurs mais mes notre
     nous ont ou pas pourquoi qu quand quel quelle quelles quels qui sa ses sont sur ta tes un
     une vos votre vous
     """.split()  # noqa: SIM905

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import product
 from typing import Literal, TypeVar
 
@@ -26,6 +26,7 @@ from dragon.retrieval.lexical import content_words
 _LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "sv", "da", "nb", "fi", "pl")
 _LENGTHS: tuple[Literal["long", "short", "narrow"], ...] = ("long", "short", "narrow")
 _CURRENCIES = ("EUR", "USD", "GBP", "CHF", "JPY")
+_ENGLISH = {"ago", "out", "set"}  # months of other languages, where a year follows
 # A number after one of these is a bound, which need not match.
 _COMPARING = {
     "than", "over", "under", "above", "below", "between", "before", "after", "until", "least",
@@ -268,9 +269,12 @@ def _same_phone(one: str, other: str) -> bool:
 # Dates. A form is "date YYYY-MM-DD", with zeros for missing parts.
 
 
-def _dates(text: str) -> Iterator[tuple[int, int, str]]:
+@lru_cache(maxsize=4096)
+def _dates(text: str) -> tuple[tuple[int, int, str], ...]:
+    """Where the dates in a text begin and end, and their forms."""
+    dates: list[tuple[int, int, str]] = []
     if not any(map(str.isdigit, text)):
-        return
+        return ()
     for found in _FIGURES.finditer(text):
         if found["y"]:
             orders = [(found["y"], found["m"], found["d"] or "0")]
@@ -281,12 +285,14 @@ def _dates(text: str) -> Iterator[tuple[int, int, str]]:
                 orders.append((year, found["a"], found["b"]))
         for order in dict.fromkeys(orders):
             if form := _form(*map(int, order)):
-                yield found.start(), found.end(), form
+                dates.append((found.start(), found.end(), form))
     for found in _spelt().finditer(text):
-        number = _months()[(found["m"] or found["m2"] or found["m3"]).lower()]
+        word = (found["m"] or found["m2"] or found["m3"]).lower()
         year, day = found["y"] or found["y2"] or found["y3"], found["d"] or found["d2"]
-        if form := _form(int(year or 0), number, int(day or 0)):
-            yield found.start(), found.end(), form
+        number = None if word in _ENGLISH and not year else month(word)
+        if number and (form := _form(int(year or 0), number, int(day or 0))):
+            dates.append((found.start(), found.end(), form))
+    return tuple(dates)
 
 
 def _form(year: int, month_: int, day: int) -> str:

@@ -100,7 +100,11 @@ class Up:
         return {words[1]: int(words[2]) for words in started}
 
     def end(self) -> str:
-        output, _ = self.process.communicate(timeout=120)
+        try:
+            output, _ = self.process.communicate(timeout=120)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            raise
         self.lines += output.splitlines()
         return "\n".join(self.lines)
 

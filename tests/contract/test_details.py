@@ -270,18 +270,21 @@ def test_a_cloud_lost_in_mid_answer_has_no_share_from_there(exact: Pair, joint: 
     written: list[dict[str, Any]] = []
     logprobs: list[float] = []
     lost_at: int | None = None
-    for chunk in chunks(exact.device, "/v1/completions", request):
-        choice = chunk["choices"][0]
-        logprobs += (choice["logprobs"] or {"token_logprobs": []})["token_logprobs"]
-        told = chunk.get("dragon", {})
-        if "provenance" in told:
-            written += told["provenance"]["tokens"]
-        if lost_at is None and len(written) >= joint:
-            lost_at = len(written)
-            exact.network.cut()
-            exact.network.pause()  # not connected again before some tokens are the device's own
-        elif lost_at is not None and len(written) >= lost_at + 40:
-            exact.network.resume()
+    try:
+        for chunk in chunks(exact.device, "/v1/completions", request):
+            choice = chunk["choices"][0]
+            logprobs += (choice["logprobs"] or {"token_logprobs": []})["token_logprobs"]
+            told = chunk.get("dragon", {})
+            if "provenance" in told:
+                written += told["provenance"]["tokens"]
+            if lost_at is None and len(written) >= joint:
+                lost_at = len(written)
+                exact.network.cut()
+                exact.network.pause()  # not connected again before some tokens are the device's own
+            elif lost_at is not None and len(written) >= lost_at + 40:
+                exact.network.resume()
+    finally:
+        exact.network.resume()
     own = told["choices"][0]
     jointly = {t for start, end in own["participation"] for t in range(start, end)}
     assert set(range(joint)) <= jointly

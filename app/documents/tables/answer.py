@@ -236,7 +236,7 @@ def _statement(asked: TableQuery, table: Table, title: str) -> str:
         by, total = _quoted(table.columns[asked.group]), f"SUM({names[0]})"
         order = "DESC" if asked.operation is Operation.MOST else "ASC"
         what = f"SELECT {by}, {total} FROM {source}{where}"
-        return f"{what} GROUP BY {by} ORDER BY {total} {order} LIMIT 1"
+        return f"{what} GROUP BY {by} ORDER BY {total} {order}"
     return f"SELECT {what} FROM {source}{where}"
 
 

@@ -25,12 +25,14 @@ _BOTH = re.compile(
     re.IGNORECASE,
 )
 _ONE = re.compile(
-    rf"\b(?P<how>since|from|after|before|until|till|up to|in|on|during|for|of) (?P<date>{_DATE})",
+    rf"\b(?P<how>since|from|after|before|until|till|up to|in|on|during|for|of"
+    rf"|is|are|was|were) (?:[^\W\d_]+day,? )?(?P<date>{_DATE})",
     re.IGNORECASE,
 )
 _PARTS = re.compile(rf"(?P<y>{_YEAR})-(?P<m>\d\d)(?:-(?P<d>\d\d))?")
 _DOTTED = re.compile(rf"(?P<d>\d{{1,2}})\.(?P<m>\d{{1,2}})\.(?P<y>{_YEAR})")
-_FROM, _TO = {"since", "from"}, {"until", "till", "up to"}
+_ONWARDS = re.compile(r" on(?:wards?)?\b", re.IGNORECASE)
+_TO = {"until", "till", "up to"}
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ def period_in(question: str) -> Period | None:
         return None
     ((one, date),) = found
     how = one["how"].lower()
-    if how == "after" or how in _FROM:
+    if how in ("after", "since") or _ONWARDS.match(question, one.end()):
         return Period(date, None, *one.span(), outside=how == "after")
     if how == "before" or how in _TO:
         return Period(None, date, *one.span(), outside=how == "before")

@@ -61,6 +61,7 @@ class Reading:
         self._table = table
         self._said = said
         self._whole = question
+        self._no_days = False  # it asks for some that no column tells apart
         self._within, self._asked = self._period(question)
         self._left = dict.fromkeys(content_words(self._asked))
         self._named: set[str] = set()  # words of cells
@@ -77,7 +78,7 @@ class Reading:
         """The query of the table that it is; None if it may be about something else."""
         if cell := self._cell():
             return cell
-        if wording.BEYOND.search(wording.COMPARED.sub("", self._asked)):
+        if self._no_days or wording.BEYOND.search(wording.COMPARED.sub("", self._asked)):
             return None
         conditions = [*self._within, *self._equal()]
         asked = set(words(wording.AMOUNT.sub(" ", self._asked))) - self._named
@@ -94,8 +95,8 @@ class Reading:
                 columns.remove(column)
         if extreme := self._extreme_of_sums(asked):
             group, columns = self._group(columns), self._spent(columns)
-            beyond = counts or operation is Operation.MEAN
-            if group is None or beyond or wording.AMOUNT.search(self._asked):
+            beyond = counts or operation is Operation.MEAN or wording.AMOUNT.search(self._asked)
+            if group is None or beyond or self._is_unsure(conditions):
                 return None
             operation = extreme
         elif operation in (Operation.MOST, Operation.LEAST):
@@ -127,13 +128,13 @@ class Reading:
                 operation = Operation.SUM if summed else Operation.COUNT
                 columns = numeric if summed else [c for c in columns if c not in numeric]
             elif asked & wording.PAYING and columns == numeric == self._money(spent=True):
-                if not conditions or wording.NO_FIGURE.search(self._asked):
+                if not conditions or self._is_unsure(conditions) or self._signed(numeric):
+                    return None
+                if not wording.SPENDING.search(self._asked):
                     return None
                 operation = Operation.SUM
             else:
-                if wording.NO_FIGURE.search(
-                    self._asked
-                ):  # "who did the labour on S7": not its price
+                if wording.NO_FIGURE.search(self._asked):  # "who did the labour": not its price
                     columns = [column for column in columns if column not in numeric]
                 if compared or not columns:
                     operation = Operation.ROWS
@@ -157,6 +158,21 @@ class Reading:
     def _names_a_column(self, word: str) -> bool:
         return any(named_by(word, name) for name in self._table.columns)
 
+    def _is_unsure(self, conditions: Sequence[Condition]) -> bool:
+        """Whether a sum of what was paid may not be what is asked for."""
+        most = wording.MOST_OF.search(self._asked)
+        if wording.UNSURE.search(self._asked) or (
+            most and any(alike(most[1].lower(), each) for each in self._title)
+        ):
+            return True
+        paid = wording.PAID_TO.search(self._asked)
+        return paid is not None and any(
+            paid[1].lower() in words(value)
+            and wording.PAYERS.intersection(parts_of(self._table.columns[each.column]))
+            for each in conditions
+            for value in each.values
+        )
+
     def _extreme_of_sums(self, asked: set[str]) -> Operation | None:
         """The extreme that is asked for of sums: "the most spent", not "the highest expense"."""
         free = {word for word in asked if not self._names_a_column(word)}
@@ -165,9 +181,8 @@ class Reading:
         if extreme not in (Operation.MOST, Operation.LEAST):
             return None
         most = asked & wording.QUANTITY and "expensive" not in asked
-        summed = (
-            total is not extreme or asked & wording.PAYING or (most and self._asks_for_a_group())
-        )
+        paid = asked & wording.PAYING
+        summed = total is not extreme or (most and (paid or self._asks_for_a_group()))
         return extreme if summed else None
 
     def _asks_for_a_group(self) -> bool:
@@ -182,8 +197,8 @@ class Reading:
     def _group(self, named: Sequence[int]) -> int | None:
         """The column whose equal cells make a group: the only one of words that is named."""
         measured = self._table.numeric.union(self._dates())
-        alike = [c for c in named if c not in measured and not self._table.is_a_key(c)]
-        return alike[0] if len(alike) == 1 else None
+        several = [c for c in named if c not in measured and not self._table.is_a_key(c)]
+        return several[0] if len(several) == 1 else None
 
     def _spent(self, named: Sequence[int]) -> list[int]:
         """The column of amounts that is named, or the only one."""
@@ -200,6 +215,8 @@ class Reading:
         conditions: dict[Sequence[bool], Sequence[Condition]] = {}
         for column in self._when(content_words(rest)):
             days = self._table.held[column].days
+            if not any(days):
+                continue
             if within := found.days({day for day in days if day}):
                 first, end = within
                 met = tuple(
@@ -213,6 +230,7 @@ class Reading:
                     if day
                 ]
         if len(conditions) != 1:  # of the columns, one must be meant
+            self._no_days = found.first != found.last
             return (), question
         return next(iter(conditions.values())), rest
 

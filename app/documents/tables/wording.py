@@ -38,6 +38,7 @@ COMPUTED = {
 SUMMED = COMPUTED[Operation.SUM] | COMPUTED[Operation.MEAN]
 LIMITS = {"min", "max", "minimum", "maximum"}
 QUANTITY = {"most", "least", "fewest"}
+MOST_OF = re.compile(rf"\b(?:{'|'.join(sorted(QUANTITY))})\s+(\w+)", re.IGNORECASE)
 OPERATION_WORDS = frozenset[str]().union(*COMPUTED.values())
 NO_FIGURE = re.compile(
     r"\A\W*(?:and |but )?(?:who(?:m|se)?|where|how (?:did|do|does|can|was|were|is|are))\b",
@@ -55,6 +56,20 @@ PRICED = {
     "costs", "expenses", "worth",
 }  # fmt: skip
 PAYING = {"spend", "spent", "pay", "paid"}
+# It asks for the sum of what was paid, and not for what may or will be, what each one paid, who was
+# paid, or how.
+SPENDING = re.compile(
+    r"\bhow much\b|\bwhat (?:did|do|does|have|has|had)\b.*\b(?:spend|spent|pay|paid)\b"
+    r"(?! (?:with|by)\b)",
+    re.IGNORECASE,
+)
+UNSURE = re.compile(
+    r"\b(?:can|could|will|would|shall|should|might|must|each|every|single"
+    r"|(?:is|are|was|were|be|been|being|get|gets|got) paid)\b",
+    re.IGNORECASE,
+)
+PAID_TO = re.compile(r"\b(?:pay|pays|paid)\s+(\w+)", re.IGNORECASE)
+PAYERS = {"paid", "payer", "by", "who", "person", "buyer", "spent"}
 SPENT = {"spend", "spent", "spending", "expense", "expenses", "paid"}
 MONEY = {
     "price", "cost", "fee", "amount", "rent", "value", "eur", "usd", "gbp", "chf", "euro", "dollar",

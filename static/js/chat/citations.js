@@ -16,7 +16,7 @@ const MORE = 0.25;
 /** Letters of a word that tell it from others; the rest is grammar. */
 const STEM = 5;
 /** Behind these no sentence ends, whatever the browser's rules say: initials, titles and other abbreviations, a day before its month. */
-const NO_END = /(?<![\p{L}\p{M}\p{N}'’])(?:\p{L}\p{M}*|Mr|Mrs|Ms|Dr|Prof|Rev|St|No|vs|etc|approx|Hr|Fr|Nr|Abs|Art|Tel|bzw|ca|inkl|\p{L}*[Ss]tr|Sra?|Dra|Dña|Uds?|Avda|núm|pág)\.\s+|\d\.\s+(?=Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)/gu;
+const NO_END = /(?<![\p{L}\p{M}\p{N}'’])(?:\p{L}\p{M}*|Mr|Mrs|Ms|Dr|Prof|Rev|St|No|vs|etc|approx|Hr|Fr|Nr|Abs|Art|Tel|bzw|ca|inkl|\p{L}*[Ss]tr|Sra?|Dra|Dña|Uds?|Avda|núm|pág)\.\s+|\d\.\s+(?=(?:Jan(?:uar)?|Feb(?:ruar)?|März?|Apr(?:il)?|Mai|Juni?|Juli?|Aug(?:ust)?|Sept?(?:ember)?|Okt(?:ober)?|Nov(?:ember)?|Dez(?:ember)?)(?!\p{L}))/gu;
 const CITED = /[^\S\n]*\[\s*(\d{1,3}(?:\s*,\s*\d{1,3})*)\s*\]/g;
 const HIDE_MS = 200;
 

@@ -93,7 +93,7 @@ async def test_sentences_know_whom_their_document_is_about(store: DocumentStore)
     for name, found in (("Biscuit", "enlarged"), ("Crumpet", "normal")):
         (hit,) = await store.search(f"How was {name}'s thyroid?", 1)
         assert found in hit.text
-    records = b"Dates\n\nName: Ada\nPlace: Kiel\n\nName: Bo\nPlace: Ulm\n"
+    records = b"Dates\n\nName: Ada\nPlace: Kiel\n\nName: Bo\nPlace: Ulm\n\nNobody else comes.\n"
     await ingest(store, "dates.txt", records)
     (first, *_) = await store.search("Which place is Bo's?", 1, relevant=False)
     assert first.about == "Dates", "a record is not about another one"

@@ -117,6 +117,7 @@ def test_what_is_no_word_is_replaced(question: str, near: dict[str, str], expect
         ("¿Cuánto cuesta la excursión de los niños?", ["cuesta", "excursion", "ninos"]),
         ("Combien est-ce que la chambre coûte par nuit ?", ["chambre", "coute", "par", "nuit"]),
         ("How many sons died in the war?", ["sons", "died", "war"]),
+        ("Where does Ella meet Les and Al?", ["ella", "meet", "les", "al"]),
     ],
 )
 def test_words_of_every_sentence_tell_nothing(question: str, said: list[str]) -> None:

@@ -87,6 +87,12 @@ def test_of_several_names_each_must_be_met_by_something() -> None:
     assert met("Where is the drum?") == lines
 
 
+def test_a_number_before_a_word_that_is_a_month_elsewhere_is_no_date() -> None:
+    assert not lacking("Is room 4 out of order?", "The lamp in room 4 is broken.")
+    assert [name.form for name in names("O que houve em 4 out 2024?")] == ["date 2024-10-04"]
+    assert lacking("What was on 3 April 2024?", "3 APRİL 2024")  # no month in any of the languages
+
+
 def test_amounts_and_ordinals_name_nothing() -> None:
     for question in (
         "Which has more than 2 Kilogramm?", "What is 15% of $80?", "Who won between 1900 and 1950?",

@@ -126,7 +126,9 @@ day: 2026-03-05; payee: Wohnbau; amount: -1050.00
 """
 
 
-@pytest.mark.parametrize("question", ["What is the largest expense?", "total cost?"])
+@pytest.mark.parametrize(
+    "question", ["What is the largest expense?", "total cost?", "How much did we spend in March?"]
+)
 def test_on_which_side_of_zero_expenses_stand_is_not_guessed(question: str) -> None:
     assert said(BOOKED, question, "account.csv") is None
 
@@ -315,9 +317,24 @@ def test_what_is_asked_for_is_known_to_the_table(
         ("Who paid the most?", "Ada, amount in all: 91 (the highest of 2 by paid by)"),
         ("Who paid the least for the garden?",
          "Ben, amount in all: 12 (the lowest of 2 by paid by)"),
+        ("Who paid the largest amount?", "no: 4; kind: Car; what: Tyre; amount: 61.00; paid by: Ada"
+         " (the highest amount)"),
         ("What did we spend the most on?", None),
         ("Which kind has the highest average amount?", None),
         ("How much did we spend?", None),
+        ("When did Ada pay?", None),
+        ("Did Ada pay?", None),
+        ("What did Ada pay with?", None),
+        ("How much did Ada pay Ben?", None),
+        ("How much did we pay Ben?", None),
+        ("Who was paid the most?", None),
+        ("Who paid the most for a single thing?", None),
+        ("Which kind has the most costs?", None),
+        ("How much can Ada spend?", None),
+        ("How much will we spend on the garden?", None),
+        ("How much did each of us spend on the garden?", None),
+        ("What did we spend from January to March?", None),
+        ("What did we spend on the garden before March?", None),
     ],
 )  # fmt: skip
 def test_what_was_spent_is_summed(question: str, text: str | None) -> None:

@@ -31,6 +31,9 @@ MONTHS = ["January", "February", "March", "April", "May", "June"]
         ("costs after June 2024", "2024-07-01", None),
         ("costs before June 2024", None, "2024-06-01"),
         ("costs until 3 June 2024", None, "2024-06-04"),
+        ("costs from June 2024", "2024-06-01", "2024-07-01"),
+        ("costs from June 2024 on", "2024-06-01", None),
+        ("costs on Monday 3 June 2024", "2024-06-03", "2024-06-04"),
     ],
 )
 def test_a_period_is_from_one_day_to_another(
@@ -41,7 +44,8 @@ def test_a_period_is_from_one_day_to_another(
     within = found.days(HELD)
     assert within is not None
     assert tuple(day and day.isoformat() for day in within) == (first, end)
-    assert question[found.start : found.end].strip() in question.removeprefix("costs ")
+    said = question.removeprefix("costs ").removesuffix("?").removesuffix(" on")
+    assert question[found.start : found.end] == said
 
 
 @pytest.mark.parametrize(
@@ -106,3 +110,19 @@ def test_a_period_is_of_the_column_that_says_when() -> None:
     assert "Arc" not in delivered.text
     assert delivered.query.endswith("""delivered" >= '2024-05-01' AND "delivered" < '2024-06-01'""")
     assert answer("What was the total stock of lamps in May?", table, "lamps.csv") is None
+
+
+def test_a_column_of_times_is_not_one_of_days() -> None:
+    lines = "date: 2024-05-02; time: 09:30; paid: 4\ndate: 2024-05-06; time: 10:15; paid: 9\n"
+    (table,) = tables_in(lines)
+    found = answer("How much did we spend in May 2024?", table, "spent.csv")
+    assert found is not None
+    assert "in all: 13" in found.text
+
+
+def test_a_day_may_be_what_is_asked_about() -> None:
+    (table,) = tables_in("name: Ada; birthday: 2015-05-03\nname: Bo; birthday: 2015-07-09\n")
+    found = answer("Whose birthday is 3 May?", table, "birthdays.csv")
+    assert found is not None
+    assert "Ada" in found.text
+    assert "Bo" not in found.text
