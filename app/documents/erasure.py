@@ -20,7 +20,7 @@ from sqlalchemy import String, delete, select, type_coerce
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from app.cancellation import pause
+from app.cancellation import pause, to_the_end
 from app.disk import cause_of, is_of_disk
 from app.documents.index import DocumentIndex
 from app.documents.tables.records import Shelf
@@ -204,9 +204,8 @@ class Expiry:
 
     sessions: async_sessionmaker[AsyncSession]
     delete: Callable[[str], Awaitable[None]]
-    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)  # another may expire next
     _task: asyncio.Task[None] | None = None
-    _closing: bool = False
 
     def start(self) -> None:
         """Delete what has expired in the meantime, and continue."""
@@ -214,38 +213,29 @@ class Expiry:
 
     async def close(self) -> None:
         """Stop deleting; a deletion in progress is completed."""
-        self._closing = True
-        self._changed.set()
         if self._task is not None:
-            await self._task
-
-    def changed(self) -> None:
-        """Look again, since another document may expire next."""
-        self._changed.set()
+            self._task.cancel()
+            await asyncio.wait([self._task])
 
     async def _run(self) -> None:
-        while not self._closing:
-            self._changed.clear()
+        while True:
+            self.changed.clear()
             left = _LONGEST_S
             try:
-                left = min(left, await self._expire())
+                left = await self._expire()
             except (SQLAlchemyError, OSError):
                 log.exception("expired documents could not be deleted; trying again")
-            await pause(self._changed, left)
+            await pause(self.changed, left)
 
     async def _expire(self) -> float:
-        """Delete what has expired; returns the seconds until the next one does."""
+        """Delete what has expired; returns the seconds until it is to be called again."""
         expires = Document.expires_at
+        coming = select(Document.id, expires).where(expires.is_not(None)).order_by(expires)
         async with self.sessions() as session:
-            rows = await session.execute(
-                select(Document.id, expires).where(expires.is_not(None)).order_by(expires)
-            )
-            coming = [(document, float(at or 0)) for document, at in rows]
-        for document, at in coming:
-            if self._closing:
-                break
-            if at > time.time():
-                return at - time.time()
+            rows = (await session.execute(coming)).all()
+        for document, at in rows:
+            if (left := (at or 0) - time.time()) > 0:
+                return min(left, _LONGEST_S)
             with suppress(NotFoundError):  # deleted meanwhile
-                await self.delete(document)
+                await to_the_end(self.delete(document))
         return _LONGEST_S

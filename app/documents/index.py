@@ -68,23 +68,20 @@ class DocumentIndex:
         files = self._segments.restrict(wanted)
         lacking = set()
         for document, chunks in wanted.items():
-            part = self._parts[self._place[document]]
-            loaded = sum(self._load_part(path, chunks, part) for path in files.get(document, ()))
+            part, loaded = self._parts[self._place[document]], 0
+            for path in files.get(document, ()):
+                try:
+                    ids, vectors = self._segments.read(path, chunks)
+                except IndexFileError as error:
+                    logger.warning("vectors are made again: %s", error.message)
+                    path.unlink()
+                else:
+                    part.add(ids, vectors)
+                    loaded += len(ids)
             if loaded < len(chunks):
                 logger.warning("embedding again: %s lacks vectors", document)
                 lacking.add(document)
         return lacking
-
-    def _load_part(self, path: Path, chunks: set[int], part: VectorIndex) -> int:
-        """Load a file if it is whole and up to date, else remove it; returns how many it loaded."""
-        try:
-            ids, vectors = self._segments.read(path, chunks)
-        except IndexFileError as error:
-            logger.warning("vectors are made again: %s", error.message)
-            path.unlink()
-            return 0
-        part.add(ids, vectors)
-        return len(ids)
 
     # For searches, limited to what the current owner may read.
 
@@ -107,13 +104,13 @@ class DocumentIndex:
     async def place(self, document: Document, chunks: Sequence[int] = ()) -> None:
         """Move a document, with its chunks' vectors, to the part where it belongs now."""
         async with self._moving:
-            before = self._of(document.id)
-            self._place[document.id] = _part_of(document)
-            after = self._parts[_part_of(document)]
-            if before is not None and before is not after:
-                held = before.vectors(chunks)
+            place = _part_of(document)
+            before = self._place.get(document.id, place)
+            self._place[document.id] = place
+            if before != place:
+                held, after = self._parts[before].vectors(chunks), self._parts[place]
                 after.add(list(held), np.array([*held.values()]).reshape(-1, after.dim))
-                before.remove(list(held))
+                self._parts[before].remove(list(held))
 
     async def lacking(self, document: str, chunks: Sequence[int]) -> list[int]:
         """The chunks of a document that have no vector, in order."""
@@ -130,17 +127,14 @@ class DocumentIndex:
     def hide(self, chunks: Mapping[str, Sequence[int]]) -> None:
         """Remove documents' chunks from search; `remove` deletes their files."""
         for document, ids in chunks.items():
-            if (part := self._of(document)) is not None:
-                part.remove(ids)
+            if document in self._place:
+                self._parts[self._place[document]].remove(ids)
 
     async def remove(self, document: str, ids: Sequence[int]) -> None:
         """Remove a document's vectors from memory and disk."""
         self.hide({document: ids})
         self._place.pop(document, None)
         await asyncio.to_thread(self._segments.remove, document)
-
-    def _of(self, document: str) -> VectorIndex | None:
-        return self._parts[self._place[document]] if document in self._place else None
 
 
 def _part_of(document: Document) -> str | None:
@@ -204,9 +198,8 @@ class Embedding:
 
     async def embed(self, document: str, rank: int, progress: Callable[[int, int], None]) -> None:
         """Embed what a document lacks, higher `rank` first; `progress` gets done and total."""
-        # A query that is cancelled would leave its snapshot open.
-        own = self._rows(select(Chunk.id).where(Chunk.document_id == document))
-        ids = [row.id for row in await to_the_end(own)]
+        own = select(Chunk.id).where(Chunk.document_id == document)
+        ids = [row.id for row in await self._rows(own)]
         lacking = await self.index.lacking(document, ids)
         done = len(ids) - len(lacking)
         progress(done, len(ids))
@@ -224,14 +217,15 @@ class Embedding:
 
     async def _rows(self, statement: Select[*tuple[Any, ...]]) -> Sequence[Any]:
         async with self.sessions() as session:
-            rows: Sequence[Any] = (await session.execute(statement.order_by(Chunk.id))).all()
-            return rows
+            # A query that is cancelled would leave its snapshot open.
+            found = await to_the_end(session.execute(statement.order_by(Chunk.id)))
+            return found.all()
 
     async def _embed(self, ids: Sequence[int], out: Vectors, *, together: bool) -> None:
         """Embed chunks into `out`, float32 [len(ids), dim]."""
         done = 0
-        passages = self._rows(select(Chunk.text, Chunk.context).where(Chunk.id.in_(ids)))
-        for job in _jobs([(text, context) for text, context in await to_the_end(passages)]):
+        rows = await self._rows(select(Chunk.text, Chunk.context).where(Chunk.id.in_(ids)))
+        for job in _jobs([(row.text, row.context) for row in rows]):
             if together:
                 work = partial(self.embedder.embed_passages, job)
             else:
@@ -241,7 +235,6 @@ class Embedding:
 
 
 def _jobs(passages: Sequence[Passage]) -> Iterator[list[Passage]]:
-    """Passages in order, a few per job."""
     job: list[Passage] = []
     size = 0
     for text, context in passages:

@@ -140,15 +140,16 @@ class Ingestion:
                 await self._read(document, channel)
             self._unread.pop(document.id, None)
             await self._embed(document, channel)
-        except DocumentError as error:
-            await self.fail(document.id, error.message)
-            channel.publish(Progress(channel.stage, Status.ERROR, message=error.message))
         except Exception as error:
             if is_of_disk(error):
                 raise
-            logger.exception("ingestion of %s failed", document.id)
-            await self.fail(document.id, _FAILED)
-            channel.publish(Progress(channel.stage, Status.ERROR, message=_FAILED))
+            message: str = _FAILED
+            if isinstance(error, DocumentError):
+                message = error.message
+            else:
+                logger.exception("ingestion of %s failed", document.id)
+            await self.fail(document.id, message)
+            channel.publish(Progress(channel.stage, Status.ERROR, message=message))
 
     async def fail(self, document_id: str, message: str) -> None:
         """Record that ingestion failed, with the reason, and remove the document's chunks."""
@@ -156,12 +157,8 @@ class Ingestion:
             gone = delete(Chunk).where(Chunk.document_id == document_id).returning(Chunk.id)
             ids = list(await session.scalars(gone))
             failed = {"status": Status.ERROR, "status_details": message, "chunks": 0, "kind": ""}
-            await self._update(session, document_id, **failed)
+            await _update(session, document_id, **failed)
         await self.index.remove(document_id, ids)
-
-    @staticmethod
-    async def _update(session: AsyncSession, document_id: str, **values: object) -> None:
-        await session.execute(update(Document).where(Document.id == document_id).values(**values))
 
     async def _read(self, document: Document, channel: Channel) -> None:
         """Read the file and store its sentences, which can be found from then on."""
@@ -184,14 +181,12 @@ class Ingestion:
         directory = self.files / document.id
         name, text = document.filename, directory / "text"
         read = await self.parsing.parse(directory / "original", name, text, take)
+        title, note = read.properties.title, read.note and read.note.localizable
         properties = {name: said for name, said in asdict(read.properties).items() if said}
-        values: dict[str, object] = {
-            "kind": read.kind,
-            "status_details": read.note and read.note.localizable,
-            "properties": properties or None,
-        }
-        if read.properties.title and is_delivered_mail(document, read.kind):
-            values["filename"] = read.properties.title
+        values: dict[str, object]
+        values = {"kind": read.kind, "status_details": note, "properties": properties or None}
+        if title and is_delivered_mail(document, read.kind):
+            values["filename"] = title
         await to_the_end(self._cut(document.id, **values))
         channel.publish(Progress(Phase.CHUNKED, done=count, total=count))
 
@@ -202,12 +197,12 @@ class Ingestion:
                 await session.execute(delete(Chunk).where(Chunk.document_id == document_id))
             shared = await session.scalar(select(Document.shared).where(Document.id == document_id))
             await session.execute(insert(_CHUNKS), [{**row, "shared": shared} for row in rows])
-            await self._update(session, document_id, chunks=count)
+            await _update(session, document_id, chunks=count)
 
     async def _cut(self, document_id: str, **read: object) -> None:
         """Record that all sentences are there: they replace what its watched files held before."""
         async with self.sessions() as session:
-            await self._update(session, document_id, **read)
+            await _update(session, document_id, **read)
             gone = await self.erasure.rows(session, await superseded(session, document_id))
             await self.commit_without(session, gone)
 
@@ -225,7 +220,7 @@ class Ingestion:
     async def _publish(self, document_id: str) -> Document:
         """Mark a document as processed and hide those it replaces, in one step; returns it."""
         async with self.sessions() as session:
-            await self._update(session, document_id, status=Status.PROCESSED)
+            await _update(session, document_id, status=Status.PROCESSED)
             await self.commit_without(session, await self.rows_replaced(session, document_id))
         # Otherwise one document in many pays for checkpointing the pages of all.
         with suppress(OperationalError):  # the log stays; the next one tries again
@@ -234,7 +229,6 @@ class Ingestion:
             return await session.get_one(Document, document_id)
 
     async def _embed(self, document: Document, channel: Channel) -> None:
-        """Make the vectors that a document lacks."""
         async with self.sessions() as session:
             rank = await _rank(session, document.id)
 
@@ -262,8 +256,11 @@ class Ingestion:
         return await self.erasure.rows(session, (await session.scalars(others)).all())
 
 
+async def _update(session: AsyncSession, document_id: str, **values: object) -> None:
+    await session.execute(update(Document).where(Document.id == document_id).values(**values))
+
+
 async def _rank(session: AsyncSession, document_id: str) -> int:
-    """A document's place in the order of uploads."""
     order = await session.execute(select(upload_order).where(Document.id == document_id))
     return order.scalar_one()
 

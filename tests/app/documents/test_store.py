@@ -1,6 +1,6 @@
 """Documents from upload to search: read once, replaced, deleted, resumed after a crash.
 
-Covers `app.documents.adding`, `app.documents.index` and `app.documents.ingestion`.
+Covers `app.documents.index` and `app.documents.ingestion`.
 """
 
 from __future__ import annotations
