@@ -46,7 +46,6 @@ def docx_pages(archive: Archive) -> list[str]:
 
 
 def _blocks(element: Any, headings: Mapping[str, str]) -> Iterator[str]:
-    """Paragraphs and tables in order, those within text boxes and controls too."""
     for child in element:
         if child.tag == f"{_W}p":
             if text := _paragraph(child, headings):
@@ -121,20 +120,18 @@ def _runs(element: Any) -> Iterator[str]:
 
 def pptx_slides(archive: Archive) -> list[str]:
     """The text of each slide in order; one without any is empty."""
-    targets = archive.related(PPTX_SLIDES)
-    slides = archive.xml(PPTX_SLIDES).iter(f"{_P}sldId")
-    return [_slide(archive, targets.get(each.get(f"{RELATIONS}id", ""), "")) for each in slides]
-
-
-def _slide(archive: Archive, name: str) -> str:
-    targets = archive.related(name)
-    blocks = list(_shown(archive, archive.xml(name), targets))
-    blocks.sort(key=lambda block: not block.startswith("# "))
-    if notes := targets.get("notesSlide"):
-        bodies = (s for s in archive.xml(notes).iter(f"{_P}sp") if _placed(s) == "body")
-        said = ("\n".join(_lines(each, listed=False)) for each in bodies)
-        blocks += [f"Notes: {each}" for each in said if each]
-    return tidy("\n\n".join(blocks))
+    names, texts = archive.related(PPTX_SLIDES), []
+    for each in archive.xml(PPTX_SLIDES).iter(f"{_P}sldId"):
+        name = names.get(each.get(f"{RELATIONS}id", ""), "")
+        targets = archive.related(name)
+        blocks = list(_shown(archive, archive.xml(name), targets))
+        blocks.sort(key=lambda block: not block.startswith("# "))
+        if notes := targets.get("notesSlide"):
+            bodies = (s for s in archive.xml(notes).iter(f"{_P}sp") if _placed(s) == "body")
+            said = ("\n".join(_lines(each, listed=False)) for each in bodies)
+            blocks += [f"Notes: {each}" for each in said if each]
+        texts.append(tidy("\n\n".join(blocks)))
+    return texts
 
 
 def _shown(archive: Archive, slide: Any, targets: dict[str, str]) -> Iterator[str]:
@@ -226,17 +223,12 @@ def rtf_text(data: bytes) -> str:
     except (ValueError, LookupError, TypeError):  # raised for malformed numbers
         raise UnreadableError(damaged(".rtf")) from None
     text = _BARE_MARKS.sub("", _BULLETS.sub("- ", text))
-    return tidy("\n\n".join(_rtf_blocks(text)))
-
-
-def _rtf_blocks(text: str) -> Iterator[str]:
-    """Tables, and the text between them."""
     pieces = [piece for piece in text.split(_ROW) if piece.strip()]
-    for in_table, run in groupby(pieces, lambda piece: _CELL in piece):
-        if in_table:
-            yield "\n".join(table_lines([row.split(_CELL) for row in run]))
-        else:
-            yield "\n".join(run)
+    blocks = (
+        "\n".join(table_lines([row.split(_CELL) for row in run]) if in_table else run)
+        for in_table, run in groupby(pieces, lambda piece: _CELL in piece)
+    )
+    return tidy("\n\n".join(blocks))
 
 
 # OpenDocument.
@@ -269,23 +261,21 @@ def odt_pages(archive: Archive) -> list[str]:
 
 def odp_slides(archive: Archive) -> list[str]:
     """The text of each slide in order, its title as heading; one without any is empty."""
-    return [_odp_slide(each) for each in archive.xml("content.xml").iter(f"{_DRAW}page")]
-
-
-def _odp_slide(page: Any) -> str:
-    titles, others, notes = [], [], []
-    for child in page:
-        if child.tag == f"{_PRESENTATION}notes":
-            notes += [f"Notes: {block}" for block in _odf_blocks(child)]
-        elif (kind := child.get(f"{_PRESENTATION}class")) == "title":
-            titles += [f"# {one_line(block)}" for block in _odf_blocks(child)]
-        elif kind not in _FIELDS:
-            others += list(_odf_blocks(child))
-    return tidy("\n\n".join((*titles, *others, *notes)))
+    texts = []
+    for page in archive.xml("content.xml").iter(f"{_DRAW}page"):
+        titles, others, notes = [], [], []
+        for child in page:
+            if child.tag == f"{_PRESENTATION}notes":
+                notes += [f"Notes: {block}" for block in _odf_blocks(child)]
+            elif (kind := child.get(f"{_PRESENTATION}class")) == "title":
+                titles += [f"# {one_line(block)}" for block in _odf_blocks(child)]
+            elif kind not in _FIELDS:
+                others += list(_odf_blocks(child))
+        texts.append(tidy("\n\n".join((*titles, *others, *notes))))
+    return texts
 
 
 def _odf_blocks(element: Any) -> Iterator[str]:
-    """Paragraphs, lists and tables in order, those in frames too."""
     for child in [] if element is None else element:
         if child.tag in {f"{_TEXT}p", f"{_TEXT}h"}:
             text = "".join(_inline(child)).strip()
@@ -296,8 +286,9 @@ def _odf_blocks(element: Any) -> Iterator[str]:
                 yield text
             yield from _apart(child)
         elif child.tag == f"{_TEXT}list":
-            if items := "\n".join(_items(child)):
-                yield items
+            blocks = [block for item in child for block in _odf_blocks(item)]
+            if blocks:
+                yield "\n".join(b if b.startswith("- ") else f"- {one_line(b)}" for b in blocks)
         elif child.tag == f"{TABLE}table":
             rows = [odf_cells(row, odf_text) for row in child.iter(f"{TABLE}table-row")]
             yield "\n".join(table_lines(rows))
@@ -306,16 +297,8 @@ def _odf_blocks(element: Any) -> Iterator[str]:
 
 
 def _apart(paragraph: Any) -> Iterator[str]:
-    """The paragraphs of the notes and frames in a paragraph."""
     for child in paragraph:
         yield from _odf_blocks(child) if child.tag in _FLOATING else _apart(child)
-
-
-def _items(items: Any) -> Iterator[str]:
-    """One line per item; the items of nested lists follow it."""
-    for item in items:
-        for block in _odf_blocks(item):
-            yield block if block.startswith("- ") else f"- {one_line(block)}"
 
 
 def odf_text(cell: Any) -> str:
@@ -344,7 +327,6 @@ def repetitions(element: Any, attribute: str) -> int:
 
 
 def _inline(element: Any) -> Iterator[str]:
-    """The text of a paragraph without its notes and frames."""
     yield element.text or ""
     for child in element:
         if child.tag in _SPACES:

@@ -487,7 +487,7 @@ async def test_a_parse_can_be_cancelled_while_nobody_takes_what_it_finds(tmp_pat
     source, parsing = tmp_path / "in", Parsing()
     source.write_bytes(b"One.")
     await parsing.parse(source, "a.txt", tmp_path / "out")
-    ((worker, _),) = parsing._idle
+    (worker,) = parsing._idle
     source.write_bytes(b"A sentence of the text. " * 200_000)
 
     async def take(_: object) -> None:
@@ -541,7 +541,7 @@ async def test_one_worker_reads_file_after_file_whatever_becomes_of_each(
     parsing = Parsing()
     source.write_bytes(b"One.")
     await parsing.parse(source, "a.txt", out)
-    ((worker, _),) = parsing._idle
+    (worker,) = parsing._idle
     source.write_bytes(b"many words and more " * 10**6)
     with monkeypatch.context() as limited:
         limited.setattr(parsing_module, "_MEMORY_BYTES", 100 << 20)
@@ -553,7 +553,7 @@ async def test_one_worker_reads_file_after_file_whatever_becomes_of_each(
     await parsing.parse(source, "a.txt", out)
     assert out.read_bytes() == b"Two."
     await worker._process.wait()  # it does not stay when nothing comes
-    assert parsing._idle == []
+    assert not worker.usable
     started: list[parsing_module._Worker] = []
     start = parsing_module._Worker.start
 
