@@ -234,7 +234,6 @@ def _not_redacted(text: str, ranges: Iterable[Range]) -> Iterator[Range]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """The strings in JSON, such as the stored input of a response."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list | dict):
@@ -297,7 +296,6 @@ def _passages(record: dict[str, Any], document: str) -> list[str]:
 
 
 def _whole(text: str, passage: str) -> Iterator[Range]:
-    """The ranges of a text that are a whole passage."""
     wanted = [word for word, _ in _words(passage)]
     words = _words(text)
     for at in range(len(words) - len(wanted) + 1 if wanted else 0):
@@ -306,7 +304,6 @@ def _whole(text: str, passage: str) -> Iterator[Range]:
 
 
 def _citing(text: str, record: dict[str, Any], document: str) -> Iterator[Range]:
-    """The sentences that cite the document."""
     sources = record.get("sources", [])
     ends = [match.end() for match in _SENTENCE_ENDS.finditer(text)]
     for citation in record.get("citations", []):

@@ -21,13 +21,14 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from app.cancellation import to_the_end
 from app.documents.hits import (
     EVERYTHING,
+    HEAD,
     DocumentHit,
     Scope,
     cut_passages,
     hit_of,
     in_paragraphs,
     paragraph_of,
-    subject_of,
+    subject,
     text_of,
 )
 from app.documents.index import DocumentIndex, RunJob
@@ -75,7 +76,8 @@ NEXT = 4
 _AMENDS = re.compile(
     r"\b(?:amend(?:s|ed|ment)?|now|no longer|instead of|nunmehr|geändert|nachtrag)\b", re.IGNORECASE
 )
-_FTS = table("chunks_fts", column("rowid"))
+_CHUNKS = select(Chunk.id).join(Document, Document.id == Chunk.document_id)
+_FTS, _MATCH = table("chunks_fts", column("rowid")), text("chunks_fts MATCH :expression")
 _NEW = 8  # passages without a vector yet, at most, that are embedded for a question
 
 
@@ -131,7 +133,6 @@ class Finder:
     async def _judged(
         self, asked: Query, best: Sequence[DocumentHit], scope: Scope
     ) -> list[DocumentHit]:
-        """The lines that answer, best first."""
         read, thread = to_read(asked.questions, best), None
         if scope.follows is not None and scope.follows.asked is not None:
             hit = scope.follows.hit
@@ -166,12 +167,10 @@ class Finder:
                 own = select(Chunk).where(Chunk.document_id == hit.document)
                 before = own.where(Chunk.id < hit.id).order_by(Chunk.id.desc()).limit(REACH)
                 behind = own.where(Chunk.id >= hit.id).order_by(Chunk.id).limit(REACH + 1)
-                nearest = [*reversed((await session.scalars(before)).all()),
-                           *await session.scalars(behind)]  # fmt: skip
-                near[hit.id] = [
-                    replace(hit_of(each, hit.title, hit.kind, None), about=hit.about)
-                    for each in nearest
-                ]
+                nearest = [*(await session.scalars(before))][::-1]
+                nearest += await session.scalars(behind)
+                found = (hit_of(each, hit.title, hit.kind, None) for each in nearest)
+                near[hit.id] = [replace(each, about=hit.about) for each in found]
         return near
 
     async def _nearest(
@@ -182,33 +181,25 @@ class Finder:
         asked = await self.run_urgent(lambda: Query.of(query, self.embedder))
         # A cancelled query would leave its snapshot open, and deleted text in the log with it.
         hits = await to_the_end(self._candidates(asked, max(CANDIDATES, 4 * k), scope))
-        newest_first = sorted(await self._seen(hits), key=lambda hit: -hit.id)
-        best = await asyncio.to_thread(
-            lambda: ranked(asked.questions, asked.vectors, self._titled(distinct(newest_first)))
-        )
-        return query, asked, best
+        seen = [hit for hit in hits if hit.vector is not None]
+        if new := [hit for hit in hits if hit.vector is None][:_NEW]:
+            seen += await self.run_urgent(lambda: embedded(new, self.embedder))
 
-    def _titled(self, hits: Sequence[DocumentHit]) -> list[DocumentHit]:
-        """Sentences with what their documents are about; rows of tables need none."""
-        prose = {hit.document for hit in hits if not hit.tabular}
-        subjects = {each: subject_of(self.tables.files, each) for each in prose}
-        return [replace(hit, about=subjects.get(hit.document, "")) for hit in hits]
+        def in_order() -> list[DocumentHit]:
+            apart = distinct(sorted(seen, key=lambda hit: -hit.id))
+            prose = {hit.document for hit in apart if not hit.tabular}
+            subjects = {each: subject(text_of(self.tables.files, each, HEAD)) for each in prose}
+            titled = [replace(hit, about=subjects.get(hit.document, "")) for hit in apart]
+            return ranked(asked.questions, asked.vectors, titled)
 
-    async def _seen(self, hits: Sequence[DocumentHit]) -> list[DocumentHit]:
-        """The hits with a vector, and the first few of the others, embedded now."""
-        known = [hit for hit in hits if hit.vector is not None]
-        new = [hit for hit in hits if hit.vector is None][:_NEW]
-        if new:
-            known += await self.run_urgent(lambda: embedded(new, self.embedder))
-        return known
+        return query, asked, await asyncio.to_thread(in_order)
 
     async def _computed(
         self, query: str, best: Sequence[DocumentHit], scope: Scope
     ) -> list[DocumentHit] | None:
         """A summary, a section or a table's answer to the question as asked or standing alone."""
-        sessions, files = self.sessions, self.tables.files
-        said = None if scope.follows is None else scope.follows.hit
-        asked = None if scope.follows is None else scope.follows.asked
+        sessions, files, follows = self.sessions, self.tables.files, scope.follows
+        asked, said = (follows.asked, follows.hit) if follows else (None, None)
         for each in dict.fromkeys(filter(None, (asked, query))):
             made = summary(sessions, self.index, files, each, best, scope)
             if (summed := await to_the_end(made)) is not None:
@@ -245,17 +236,13 @@ class Finder:
             near = await asyncio.to_thread(self.index.search, query.vector, wanted, allowed, hidden)
             worded = await _worded(session, query.text, wanted, scope)
             candidates = fused(near, worded)[:wanted]
-            there = (
-                select(Chunk, Document.filename, Document.kind)
-                .join(Document, Document.id == Chunk.document_id)
-                .where(Chunk.id.in_(candidates), not_(Document.replaces))
-            )
-            rows = (await session.execute(there)).all()
+            there = _CHUNKS.where(Chunk.id.in_(candidates), not_(Document.replaces))
+            columns = Chunk, Document.filename, Document.kind
+            rows = (await session.execute(there.with_only_columns(*columns))).all()
             vectors = self.index.vectors(candidates)
-        place = {key: rank for rank, key in enumerate(candidates)}
         return [
             hit_of(chunk, filename, kind, vectors.get(chunk.id))
-            for chunk, filename, kind in sorted(rows, key=lambda row: place[row[0].id])
+            for chunk, filename, kind in sorted(rows, key=lambda row: candidates.index(row[0].id))
         ]
 
 
@@ -269,8 +256,12 @@ def _newest(
     """
     if not hits:
         return []
+
+    def covers(hit: DocumentHit) -> float:
+        return coverage(question, f"{hit.text} {hit.context} {hit.about} {hit.title}")
+
     first, *rest = hits
-    said, share = _without_figures(first.text), coverage(question, _about(first))
+    said = _without_figures(first.text)
     versions = [
         hit
         for hit in rest
@@ -284,15 +275,15 @@ def _newest(
         if _AMENDS.search(line.text) and coverage(first.text, line.text) >= SAID
     ]
     # The same line in another person's file is about somebody else.
-    versions = [first, *(hit for hit in versions if coverage(question, _about(hit)) >= share)]
+    versions = [first, *(hit for hit in versions if covers(hit) >= covers(first))]
     alike = len({re.sub(r"\d", "", hit.title) for hit in versions}) == 1
-    newest = max(versions, key=lambda hit: (_numbers(hit.title) if alike else [], hit.id))
+
+    def age(hit: DocumentHit) -> tuple[list[int], int]:
+        return [int(n) for n in re.findall(r"\d{1,9}", hit.title)] if alike else [], hit.id
+
+    newest = max(versions, key=age)
     others = [hit for hit in hits if hit.id != newest.id]
     return [replace(newest, others=len(versions) - 1), *others]
-
-
-def _about(hit: DocumentHit) -> str:
-    return f"{hit.text} {hit.context} {hit.about} {hit.title}"
 
 
 def _alike(question: str, hits: Sequence[DocumentHit]) -> list[DocumentHit]:
@@ -315,10 +306,6 @@ def _without_figures(text: str) -> list[str]:
     return [word for word in words(text) if not any(map(str.isdigit, word))]
 
 
-def _numbers(title: str) -> list[int]:
-    return [int(number) for number in re.findall(r"\d{1,9}", title)]
-
-
 async def _chunks_within(session: AsyncSession, scope: Scope) -> list[int] | None:
     """The chunks whose vectors may be found; None: all. Raises InvalidRequestError."""
     for what, param, given, of in (
@@ -338,19 +325,12 @@ def _chunks_of(documents: Select[str]) -> Select[int]:
 
 
 async def _worded(session: AsyncSession, query: str, k: int, scope: Scope) -> list[int]:
-    """Ids of chunks that share words with the query, by BM25, best first."""
     spelt = (f'"{each}"' for each in spellings(query))
     if not (expression := " OR ".join(filter(None, (match_expression(query), *spelt)))):
         return []
-    matching = (
-        select(Chunk.id)
-        .join(Document, Document.id == Chunk.document_id)
-        .join(_FTS, _FTS.c.rowid == Chunk.id)
-        .where(text("chunks_fts MATCH :expression"), not_(Document.replaces))
-        .order_by(text("chunks_fts.rank"))
-        .limit(k)
-    )
-    return list(await session.scalars(scope.within(matching), {"expression": expression}))
+    matching = _CHUNKS.join(_FTS, _FTS.c.rowid == Chunk.id).where(_MATCH, not_(Document.replaces))
+    matching = scope.within(matching).order_by(text("chunks_fts.rank")).limit(k)
+    return list(await session.scalars(matching, {"expression": expression}))
 
 
 # Misspelt words.
@@ -395,10 +375,9 @@ async def _counts(session: AsyncSession, terms: Collection[str], *, hides: bool)
         counts = {row.term: row.cnt for row in await session.execute(found)}
     if not hides:
         return counts
-    having = select(Chunk.id).join(_FTS, _FTS.c.rowid == Chunk.id)
-    having = having.where(text("chunks_fts MATCH :term")).limit(1)
+    having = select(Chunk.id).join(_FTS, _FTS.c.rowid == Chunk.id).where(_MATCH).limit(1)
     return {
         term: count
         for term, count in counts.items()
-        if await session.scalar(having, {"term": f'"{term}"'}) is not None
+        if await session.scalar(having, {"expression": f'"{term}"'}) is not None
     }

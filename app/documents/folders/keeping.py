@@ -191,7 +191,6 @@ class Keeping:
         return waiting
 
     async def _without(self, session: AsyncSession, left: Sequence[str]) -> None:
-        """Delete these documents, and commit."""
         gone = await self.erasure.rows(session, left)
         await self.ingestion.commit_without(session, gone)
 

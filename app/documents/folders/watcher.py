@@ -136,7 +136,6 @@ class Listener:
                     self.changed.set()
 
     def _matters(self, _: Change, path: str) -> bool:
-        """Whether a change may concern a file that is followed."""
         parts = Path(path).relative_to(self.root).parts
         named = parts[-1:] and (parts[-1] in RULES or not _MAIL.isdisjoint(parts))
         return bool(named) or not any(USUAL(f"{part}/") for part in parts)
@@ -300,8 +299,8 @@ class Watcher:
 
     async def _give_up(self, found: Scan, known: Mapping[str, WatchedFile]) -> float:
         """Forget files gone for a while; returns the seconds until the next scan."""
-        now = time.monotonic()
-        gone = {path for path in known.keys() - found.files.keys() if found.knows_of(path)}
+        now, closed = time.monotonic(), tuple(found.closed)
+        gone = {path for path in known.keys() - found.files.keys() if not path.startswith(closed)}
         self._missed = {path: self._missed.get(path, now) for path in gone}
         given_up = {path for path, since in self._missed.items() if now - since >= _GRACE_S}
         if given_up:
