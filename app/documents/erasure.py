@@ -40,8 +40,8 @@ _GONE = ".deleted"  # ends the name of a directory that is being removed
 GONE = "deleted document"
 """Shown in place of a deleted document's name."""
 
-_NOTHING = {"id": "", "title": GONE, "text": "", "around": "", "deleted": True}
-_NOWHERE = dict.fromkeys(("page", "start", "end"))
+_NOTHING: dict[str, Any] = {"id": "", "title": GONE, "text": "", "around": "", "deleted": True}
+_NOTHING |= dict.fromkeys(("page", "start", "end"))
 
 
 def cited(record: dict[str, Any]) -> set[str]:
@@ -56,9 +56,7 @@ def without(record: dict[str, Any], gone: Collection[str]) -> dict[str, Any]:
     if cited(record).isdisjoint(gone):
         return record
     sources = [
-        source | _NOTHING | _NOWHERE
-        if source["side"] == "private" and source["id"] in gone
-        else source
+        source | (_NOTHING if source["side"] == "private" and source["id"] in gone else {})
         for source in record.get("sources", [])
     ]
     kept = record | {"sources": sources}

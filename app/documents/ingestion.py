@@ -203,12 +203,11 @@ class Ingestion:
         """Record that all sentences are there: they replace what its watched files held before."""
         async with self.sessions() as session:
             await _update(session, document_id, **read)
-            gone = await self.erasure.rows(session, await superseded(session, document_id))
-            await self.commit_without(session, gone)
+            await self.commit_without(session, await _superseded(session, document_id))
 
-    async def commit_without(self, session: AsyncSession, gone: dict[str, list[int]]) -> None:
-        """Commit a transaction that deletes documents, if any, and erase them."""
-        if not gone:
+    async def commit_without(self, session: AsyncSession, documents: Sequence[str]) -> None:
+        """Delete documents, if any, commit the transaction, and erase them."""
+        if not (gone := await self.erasure.rows(session, documents)):
             return await session.commit()
         async with self.index.settled.writer:
             await session.commit()
@@ -221,7 +220,7 @@ class Ingestion:
         """Mark a document as processed and hide those it replaces, in one step; returns it."""
         async with self.sessions() as session:
             await _update(session, document_id, status=Status.PROCESSED)
-            await self.commit_without(session, await self.rows_replaced(session, document_id))
+            await self.commit_without(session, await self.replaced(session, document_id))
         # Otherwise one document in many pays for checkpointing the pages of all.
         with suppress(OperationalError):  # the log stays; the next one tries again
             await database.empty_log(self.sessions, wait_ms=0)
@@ -240,11 +239,11 @@ class Ingestion:
         ready = await to_the_end(self._publish(document.id))
         channel.publish(ended(ready))
 
-    async def rows_replaced(self, session: AsyncSession, document_id: str) -> dict[str, list[int]]:
-        """Delete the rows of the earlier uploads that a processed document replaces."""
+    async def replaced(self, session: AsyncSession, document_id: str) -> Sequence[str]:
+        """The earlier uploads that a processed document replaces, which it says no more."""
         document = await session.get(Document, document_id, populate_existing=True)
         if document is None or not document.replaces or document.status != Status.PROCESSED:
-            return {}
+            return ()
         document.replaces = False
         others = select(Document.id).where(
             Document.filename == document.filename,
@@ -253,7 +252,7 @@ class Ingestion:
             Document.by_hand,  # those of watched folders follow their files
             upload_order < await _rank(session, document_id),
         )
-        return await self.erasure.rows(session, (await session.scalars(others)).all())
+        return (await session.scalars(others)).all()
 
 
 async def _update(session: AsyncSession, document_id: str, **values: object) -> None:
@@ -281,7 +280,7 @@ async def orphans(session: AsyncSession, documents: Iterable[str | None]) -> Seq
     return (await session.scalars(alone)).all()
 
 
-async def superseded(session: AsyncSession, document: str) -> Sequence[str]:
+async def _superseded(session: AsyncSession, document: str) -> Sequence[str]:
     """Put a document in place of what its files held before; returns those left orphaned."""
     shown = update(Document).where(Document.id == document, ~Document.by_hand)
     await session.execute(shown.values(replaces=False))

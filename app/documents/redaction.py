@@ -174,7 +174,13 @@ class Redaction:
     ) -> list[Range] | None:
         """The ranges of the document's words in a text; None if it and its record have none."""
         ranges = [*words.within(text)]
-        if passages := _passages(record, self.document):
+        passages = [  # of the document that the answer read; "" for those blanked since
+            source["text"]
+            for source in record.get("sources", [])
+            if source["side"] == "private"
+            if source["id"] == self.document or source.get("deleted")
+        ]
+        if passages:
             ranges += (place for word, place in _words(text) if word in words.identifiers)
             if state != MessageState.DONE:
                 ranges += await asyncio.to_thread(broken_off, text, self.text)
@@ -284,15 +290,6 @@ def _moved(offset: int, ranges: Sequence[Range]) -> int:
         if start < offset:
             moved += len(REDACTED) - (min(end, offset) - start)
     return moved
-
-
-def _passages(record: dict[str, Any], document: str) -> list[str]:
-    """The passages of the document that an answer read; "" for those blanked since."""
-    return [
-        source["text"]
-        for source in record.get("sources", [])
-        if source["side"] == "private" and (source["id"] == document or source.get("deleted"))
-    ]
 
 
 def _whole(text: str, passage: str) -> Iterator[Range]:

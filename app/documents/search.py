@@ -39,31 +39,9 @@ from app.documents.tables.wording import OPERATION_WORDS, Operation, operation_o
 from app.owners import acting, everyone
 from app.storage.tables import Chunk, Document
 from dragon.errors import InvalidRequestError
+from dragon.retrieval import find, lexical
 from dragon.retrieval.embedder import TextEmbedder
-from dragon.retrieval.find import (
-    CANDIDATES,
-    REACH,
-    SENTENCES,
-    TO_READ,
-    TO_WRITE_FROM,
-    LineReader,
-    Thread,
-    distinct,
-    embedded,
-    ranked,
-    to_read,
-)
 from dragon.retrieval.judge import TextJudge
-from dragon.retrieval.lexical import (
-    corrected,
-    coverage,
-    doubtful,
-    fused,
-    likeliest,
-    match_expression,
-    slips,
-    words,
-)
 from dragon.retrieval.names import spellings
 from dragon.retrieval.query_parsing import Query
 
@@ -112,37 +90,37 @@ class Finder:
 
     async def passages(self, query: str, k: int, scope: Scope = EVERYTHING) -> list[DocumentHit]:
         """At most k passages that answer, `context` their headings; a computed answer is first."""
-        query, asked, best = await self._nearest(query, SENTENCES * k, scope)
+        query, asked, best = await self._nearest(query, find.SENTENCES * k, scope)
         computed = await self._computed(query, best, scope) or []
-        hits = (await self._judged(asked, best, scope))[: SENTENCES * k]
+        hits = (await self._judged(asked, best, scope))[: find.SENTENCES * k]
         near, texts = await to_the_end(self.near(hits)), cache(partial(text_of, self.tables.files))
-        found = await asyncio.to_thread(cut_passages, hits, near, k, TO_WRITE_FROM, texts)
+        found = await asyncio.to_thread(cut_passages, hits, near, k, find.TO_WRITE_FROM, texts)
         return [*(replace(hit, context="") for hit in computed), *found][:k]
 
     async def closest(self, query: str, k: int, scope: Scope = EVERYTHING) -> list[DocumentHit]:
         """At most k of the nearest paragraphs, or parts of them, and rows, answering or not."""
-        hits = await self.search(query, SENTENCES * k, scope, relevant=False)
+        hits = await self.search(query, find.SENTENCES * k, scope, relevant=False)
         near, texts = await to_the_end(self.near(hits)), cache(partial(text_of, self.tables.files))
 
         def paragraphs() -> list[DocumentHit]:
             own = {hit.id: paragraph_of(hit, near[hit.id], texts(hit.document)) for hit in hits}
-            return cut_passages(hits, own, k, TO_READ, texts)
+            return cut_passages(hits, own, k, find.TO_READ, texts)
 
         return await asyncio.to_thread(paragraphs)
 
     async def _judged(
         self, asked: Query, best: Sequence[DocumentHit], scope: Scope
     ) -> list[DocumentHit]:
-        read, thread = to_read(asked.questions, best), None
+        read, thread = find.to_read(asked.questions, best), None
         if scope.follows is not None and scope.follows.asked is not None:
             hit = scope.follows.hit
             around_it = (await to_the_end(self.near([hit])))[hit.id]
             at = next((n for n, each in enumerate(around_it) if each.id == hit.id), 0)
             beside = {each.id: each for each in around_it[max(0, at - NEXT) : at + NEXT + 1]}
             read = [*beside.values(), *(hit for hit in read if hit.id not in beside)]
-            thread = Thread(scope.follows.asked, beside.keys())
+            thread = find.Thread(scope.follows.asked, beside.keys())
         near = await to_the_end(self.near(read))
-        reader = LineReader(self.judge, self.embedder)
+        reader = find.LineReader(self.judge, self.embedder)
         found = await self.run_urgent(
             lambda: reader.answering(asked.questions, read, near, thread=thread)
         )
@@ -152,7 +130,7 @@ class Finder:
         """The sentence or row that a reply was written from, if any."""
         for hit in await self.search(reply, 1, scope, relevant=False):
             # A reply may be a passage and more, or a part of one, such as a cell of a row.
-            if max(coverage(hit.text, reply), coverage(reply, hit.text)) >= SAID:
+            if max(lexical.coverage(hit.text, reply), lexical.coverage(reply, hit.text)) >= SAID:
                 return hit
         return None
 
@@ -165,8 +143,8 @@ class Finder:
                     near[hit.id] = [hit]
                     continue
                 own = select(Chunk).where(Chunk.document_id == hit.document)
-                before = own.where(Chunk.id < hit.id).order_by(Chunk.id.desc()).limit(REACH)
-                behind = own.where(Chunk.id >= hit.id).order_by(Chunk.id).limit(REACH + 1)
+                before = own.where(Chunk.id < hit.id).order_by(Chunk.id.desc()).limit(find.REACH)
+                behind = own.where(Chunk.id >= hit.id).order_by(Chunk.id).limit(find.REACH + 1)
                 nearest = [*(await session.scalars(before))][::-1]
                 nearest += await session.scalars(behind)
                 found = (hit_of(each, hit.title, hit.kind, None) for each in nearest)
@@ -180,17 +158,17 @@ class Finder:
         query = await to_the_end(respelled(self.sessions, query))
         asked = await self.run_urgent(lambda: Query.of(query, self.embedder))
         # A cancelled query would leave its snapshot open, and deleted text in the log with it.
-        hits = await to_the_end(self._candidates(asked, max(CANDIDATES, 4 * k), scope))
+        hits = await to_the_end(self._candidates(asked, max(find.CANDIDATES, 4 * k), scope))
         seen = [hit for hit in hits if hit.vector is not None]
         if new := [hit for hit in hits if hit.vector is None][:_NEW]:
-            seen += await self.run_urgent(lambda: embedded(new, self.embedder))
+            seen += await self.run_urgent(lambda: find.embedded(new, self.embedder))
 
         def in_order() -> list[DocumentHit]:
-            apart = distinct(sorted(seen, key=lambda hit: -hit.id))
+            apart = find.distinct(sorted(seen, key=lambda hit: -hit.id))
             prose = {hit.document for hit in apart if not hit.tabular}
             subjects = {each: subject(text_of(self.tables.files, each, HEAD)) for each in prose}
             titled = [replace(hit, about=subjects.get(hit.document, "")) for hit in apart]
-            return ranked(asked.questions, asked.vectors, titled)
+            return find.ranked(asked.questions, asked.vectors, titled)
 
         return query, asked, await asyncio.to_thread(in_order)
 
@@ -235,7 +213,7 @@ class Finder:
             hidden = list(await session.scalars(replacing))
             near = await asyncio.to_thread(self.index.search, query.vector, wanted, allowed, hidden)
             worded = await _worded(session, query.text, wanted, scope)
-            candidates = fused(near, worded)[:wanted]
+            candidates = lexical.fused(near, worded)[:wanted]
             there = _CHUNKS.where(Chunk.id.in_(candidates), not_(Document.replaces))
             columns = Chunk, Document.filename, Document.kind
             rows = (await session.execute(there.with_only_columns(*columns))).all()
@@ -258,7 +236,7 @@ def _newest(
         return []
 
     def covers(hit: DocumentHit) -> float:
-        return coverage(question, f"{hit.text} {hit.context} {hit.about} {hit.title}")
+        return lexical.coverage(question, f"{hit.text} {hit.context} {hit.about} {hit.title}")
 
     first, *rest = hits
     said = _without_figures(first.text)
@@ -266,13 +244,13 @@ def _newest(
         hit
         for hit in rest
         if hit.document != first.document and said and _without_figures(hit.text) == said
-        if words(hit.text) != words(first.text)
+        if lexical.words(hit.text) != lexical.words(first.text)
     ]
     versions += [
         replace(line, score=first.score, relevance=first.relevance)
         for line in {each.id: each for lines in near.values() for each in lines}.values()
         if line.document == first.document and line.start > first.start
-        if _AMENDS.search(line.text) and coverage(first.text, line.text) >= SAID
+        if _AMENDS.search(line.text) and lexical.coverage(first.text, line.text) >= SAID
     ]
     # The same line in another person's file is about somebody else.
     versions = [first, *(hit for hit in versions if covers(hit) >= covers(first))]
@@ -291,19 +269,19 @@ def _alike(question: str, hits: Sequence[DocumentHit]) -> list[DocumentHit]:
 
     "In Q3" tells the line of Q3 from others, which have fewer of the question's figures.
     """
-    figures = set(words(question)) - set(_without_figures(question))
-    named = figures & set(words(hits[0].text))
+    figures = set(lexical.words(question)) - set(_without_figures(question))
+    named = figures & set(lexical.words(hits[0].text))
     return [
         hit
         for hit in hits
         if hit.document == hits[0].document
         if _without_figures(hit.text) == _without_figures(hits[0].text)
-        if not figures & set(words(hit.text)) < named
+        if not figures & set(lexical.words(hit.text)) < named
     ]
 
 
 def _without_figures(text: str) -> list[str]:
-    return [word for word in words(text) if not any(map(str.isdigit, word))]
+    return [word for word in lexical.words(text) if not any(map(str.isdigit, word))]
 
 
 async def _chunks_within(session: AsyncSession, scope: Scope) -> list[int] | None:
@@ -326,7 +304,7 @@ def _chunks_of(documents: Select[str]) -> Select[int]:
 
 async def _worded(session: AsyncSession, query: str, k: int, scope: Scope) -> list[int]:
     spelt = (f'"{each}"' for each in spellings(query))
-    if not (expression := " OR ".join(filter(None, (match_expression(query), *spelt)))):
+    if not (expression := " OR ".join(filter(None, (lexical.match_expression(query), *spelt)))):
         return []
     matching = _CHUNKS.join(_FTS, _FTS.c.rowid == Chunk.id).where(_MATCH, not_(Document.replaces))
     matching = scope.within(matching).order_by(text("chunks_fts.rank")).limit(k)
@@ -348,7 +326,7 @@ async def respelled(sessions: async_sessionmaker[AsyncSession], question: str) -
 
     If no document has one, by a word like it that asks for a summary or for a table's figures.
     """
-    if not (doubted := doubtful(question)):
+    if not (doubted := lexical.doubtful(question)):
         return question
     async with sessions() as session:
         owner = acting()
@@ -360,12 +338,12 @@ async def respelled(sessions: async_sessionmaker[AsyncSession], question: str) -
         near = dict[str, str]()
         for word in doubted:
             if word not in there:
-                alike = slips(word)
+                alike = lexical.slips(word)
                 found = await _counts(session, alike, hides=hides)
                 found = found or dict.fromkeys(alike & _ASKED, 1)
                 if found:
-                    near[word] = likeliest(found)
-    return await asyncio.to_thread(corrected, question, near) if near else question
+                    near[word] = lexical.likeliest(found)
+    return await asyncio.to_thread(lexical.corrected, question, near) if near else question
 
 
 async def _counts(session: AsyncSession, terms: Collection[str], *, hides: bool) -> dict[str, int]:

@@ -13,6 +13,7 @@ from typing import BinaryIO
 from sqlalchemy import func, select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
+from app.documents import uploads
 from app.documents.erasure import Erasure, Expiry, blank_passages
 from app.documents.folders.folders import Folders
 from app.documents.folders.keeping import CANCELLED, Keeping, content_identity
@@ -24,15 +25,6 @@ from app.documents.progress import Progress, final
 from app.documents.redaction import Redaction
 from app.documents.search import Finder
 from app.documents.tables.records import Shelf
-from app.documents.uploads import (
-    EMPTY,
-    NO_NAME,
-    Incoming,
-    arrived,
-    clean_collection,
-    clean_name,
-    identity,
-)
 from app.owners import acting, everyone
 from app.storage.owned import require_own
 from app.storage.purge import Purge
@@ -96,10 +88,8 @@ class DocumentStore:
             self._files, sessions, self._index, embedding, kv, self._erasure
         )
         self._expiry = Expiry(sessions, self.delete)
-        self.receive = partial(Incoming, self._incoming)
-        keeping = Keeping(
-            self._files, self._incoming, sessions, self._ingestion, self._erasure, self._changing
-        )
+        self.receive = partial(uploads.Incoming, self._incoming)
+        keeping = Keeping(self._files, self._incoming, sessions, self._ingestion, self._changing)
         self.folders = Folders(data_dir.resolve(), sessions, keeping)
 
     async def start(self, watch: Iterable[Path] = ()) -> None:
@@ -139,7 +129,7 @@ class DocumentStore:
     async def add(
         self,
         name: str,
-        content: Incoming,
+        content: uploads.Incoming,
         purpose: str = "user_data",
         collection: str = "",
         *,
@@ -154,11 +144,11 @@ class DocumentStore:
         of them was. It expires `expires_after` seconds from now, or never, as its last upload
         says. Raises DocumentError for an empty or nameless file, and stores nothing then.
         """
-        name, collection = clean_name(name), clean_collection(collection)
+        name, collection = uploads.clean_name(name), uploads.clean_collection(collection)
         if not name:
-            raise DocumentError(NO_NAME, param="file")
+            raise DocumentError(uploads.NO_NAME, param="file")
         if content.size == 0:
-            raise DocumentError(EMPTY, param="file")
+            raise DocumentError(uploads.EMPTY, param="file")
         searched = purpose in SEARCHED
         expires_at = None if expires_after is None else int(time.time()) + expires_after
         async with self._changing:
@@ -168,9 +158,11 @@ class DocumentStore:
             if there is not None and begun and (there.purpose in SEARCHED or not searched):
                 return await self._add_again(there.id, content, expires_at, replace=replace)
             document = Document(
-                id=there.id if there else identity(name, collection, content.sha256, acting()),
+                id=there.id
+                if there
+                else uploads.identity(name, collection, content.sha256, acting()),
                 owner=acting(),
-                shared=replace and await self._is_shared(name, collection),
+                shared=False,
                 filename=name,
                 purpose=purpose,
                 collection=there.collection if there else collection,
@@ -188,29 +180,34 @@ class DocumentStore:
             directory = self._files / document.id
             await asyncio.to_thread(content.move, directory)
             async with self._sessions.begin() as session:
+                if replace:
+                    named = Document.filename == name, Document.collection == collection
+                    own = select(Document.id).where(*named, Document.owner == acting())
+                    shared = await session.scalar(own.where(Document.shared).limit(1))
+                    document.shared = shared is not None
                 document = await session.merge(document)
                 await _rank_latest(session, document.id)
-            await asyncio.to_thread(arrived, directory)
+            await asyncio.to_thread(uploads.arrived, directory)
             if searched:
                 self._ingestion.submit(document)
             self._expiry.changed.set()
             return document
 
     async def _add_again(
-        self, document_id: str, content: Incoming, expires_at: int | None, *, replace: bool
+        self, document_id: str, content: uploads.Incoming, expires_at: int | None, *, replace: bool
     ) -> Document:
         directory = self._files / document_id
         if not (directory / "original").exists():  # the stored file was lost
             await asyncio.to_thread(content.move, directory)
-            await asyncio.to_thread(arrived, directory)
+            await asyncio.to_thread(uploads.arrived, directory)
         async with self._sessions() as session:
             document = await session.get_one(Document, document_id)
             document.expires_at = expires_at
-            replaced = {}
+            replaced: Sequence[str] = ()
             if replace:
                 document.replaces = True
                 await _rank_latest(session, document_id)
-                replaced = await self._ingestion.rows_replaced(session, document_id)
+                replaced = await self._ingestion.replaced(session, document_id)
             await self._ingestion.commit_without(session, replaced)
         self._expiry.changed.set()
         return document
@@ -223,18 +220,12 @@ class DocumentStore:
         kept = update(Document).where(watched, Document.filename == name).values(by_hand=True)
         async with self._sessions.begin() as session:
             known = await session.scalar(kept.returning(Document.id)) if lasting else None
-            known = known or identity(name, collection, sha256, acting())
+            known = known or uploads.identity(name, collection, sha256, acting())
             if (document := await session.get(Document, known)) is not None:
                 return document
             # A document that was moved here has kept its id without a collection.
-            moved = await session.get(Document, identity(name, "", sha256, acting()))
+            moved = await session.get(Document, uploads.identity(name, "", sha256, acting()))
             return moved if moved is not None and moved.collection == collection else None
-
-    async def _is_shared(self, name: str, collection: str) -> bool:
-        named = Document.filename == name, Document.collection == collection
-        shared = select(Document.id).where(*named, Document.owner == acting(), Document.shared)
-        async with self._sessions() as session:
-            return await session.scalar(shared.limit(1)) is not None
 
     async def list(self) -> Sequence[Document]:
         """Every document, newest first."""

@@ -34,22 +34,28 @@ _COVERED = {("hMerge", "1"), ("vMerge", "1")}  # by a cell that spans it
 
 def docx_pages(archive: Archive) -> list[str]:
     """The document's text; notes, headers, footers, comments and charts come last, no repeats."""
-    headings = _headings(archive)
+    headings = dict[str, str]()  # by id: names of styles are English, and ids in any language
+    for style in archive.xml(_STYLES).iter(f"{_W}style") if _STYLES in archive.names else ():
+        for name in style.iterfind(f"{_W}name"):
+            headings[style.get(f"{_W}styleId", "")] = name.get(f"{_W}val", "")
     blocks = list(_blocks(archive.xml(DOCX_TEXT), headings))
-    for name in sorted(filter(_APART.fullmatch, archive.names)):
-        blocks += [block for block in _blocks(archive.xml(name), {}) if block not in blocks]
+    for part in sorted(filter(_APART.fullmatch, archive.names)):
+        blocks += [block for block in _blocks(archive.xml(part), {}) if block not in blocks]
     if _COMMENTS in archive.names:
         blocks += [f"Comment: {block}" for block in _blocks(archive.xml(_COMMENTS), {})]
-    for name in sorted(filter(_CHART.fullmatch, archive.names)):
-        blocks.append("\n".join(_chart(archive.xml(name))))
+    for part in sorted(filter(_CHART.fullmatch, archive.names)):
+        blocks.append("\n".join(_chart(archive.xml(part))))
     return [tidy("\n\n".join(blocks))]
 
 
 def _blocks(element: Any, headings: Mapping[str, str]) -> Iterator[str]:
     for child in element:
         if child.tag == f"{_W}p":
-            if text := _paragraph(child, headings):
-                yield text
+            style = child.find(f"{_W}pPr/{_W}pStyle")
+            name = "" if style is None else style.get(f"{_W}val", "")
+            heading = _HEADING.match(headings.get(name, name))
+            if text := "".join(_runs(child)).strip():
+                yield f"{'#' * int(heading[1] or 1)} {text}" if heading else text
             for box in child.iter(f"{_W}txbxContent"):
                 if not any(each.tag == _ALTERNATIVE for each in box.iterancestors()):
                     yield from _blocks(box, headings)
@@ -82,27 +88,6 @@ def _table(table: Any, headings: Mapping[str, str]) -> list[list[Cell]]:
             column += across
         rows.append(cells)
     return rows
-
-
-def _paragraph(paragraph: Any, headings: Mapping[str, str]) -> str:
-    text = "".join(_runs(paragraph)).strip()
-    style = paragraph.find(f"{_W}pPr/{_W}pStyle")
-    name = "" if style is None else style.get(f"{_W}val", "")
-    heading = _HEADING.match(headings.get(name, name))
-    if not text or heading is None:
-        return text
-    return f"{'#' * int(heading[1] or 1)} {text}"
-
-
-def _headings(archive: Archive) -> dict[str, str]:
-    """The names of styles by id; they are English whatever language the ids are in."""
-    if _STYLES not in archive.names:
-        return {}
-    return {
-        style.get(f"{_W}styleId", ""): name.get(f"{_W}val", "")
-        for style in archive.xml(_STYLES).iter(f"{_W}style")
-        for name in style.iterfind(f"{_W}name")
-    }
 
 
 def _runs(element: Any) -> Iterator[str]:
@@ -184,7 +169,7 @@ def _chart(root: Any) -> list[str]:
     names, table = [""], dict[str, list[str]]()
     for series in root.iter(f"{_C}ser"):
         title = " ".join(v.text or "" for v in series.iterfind(f"{_C}tx//{_C}v"))
-        labels, values = (_points(series, kind) for kind in (("cat", "xVal"), ("val", "yVal")))
+        labels, values = _points(series, "cat", "xVal"), _points(series, "val", "yVal")
         for n, value in values.items():
             row = table.setdefault(labels.get(n, str(int(n) + 1)), [])
             row += [""] * (len(names) - 1 - len(row)) + [value]
@@ -192,7 +177,7 @@ def _chart(root: Any) -> list[str]:
     return table_lines([["Category", *names[1:]], *([label, *row] for label, row in table.items())])
 
 
-def _points(series: Any, kinds: tuple[str, ...]) -> dict[str, str]:
+def _points(series: Any, *kinds: str) -> dict[str, str]:
     points = (p for kind in kinds for p in series.iterfind(f"{_C}{kind}//{_C}pt"))
     return {p.get("idx", "0"): one_line(p.findtext(f"{_C}v") or "") for p in points}
 

@@ -54,6 +54,7 @@ from tests.app.stores import (
     index_ids,
     ingest,
     opened,
+    reached,
     segment_of,
     settled,
     traces,
@@ -295,9 +296,7 @@ async def test_a_start_clears_what_a_kill_left(tmp_path: Path) -> None:
 async def test_a_stop_in_the_middle_of_ingestion_resumes(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         document = await add(store, "stones.txt", prose(150).encode())
-        async for each in await store.watch(document.id):
-            if each.stage == Phase.EMBEDDED:
-                break
+        await reached(store, document, Phase.EMBEDDED)
     async with opened(tmp_path) as store:
         assert (await store.get(document.id)).status == Status.UPLOADED
         assert (await finished(store, document))[-1].status == Status.PROCESSED

@@ -23,7 +23,7 @@ from dragon.errors import InvalidRequestError, NotFoundError
 from dragon.retrieval.embedder import Embedder, Passage
 from dragon.retrieval.index import VectorIndex
 from harness.adding import add
-from tests.app.stores import NOTE, OTHER, finished, ingest, opened
+from tests.app.stores import NOTE, OTHER, finished, ingest, opened, reached
 from tests.samples import embedder, prose
 
 _PART = 64  # sentences of a file of vectors
@@ -163,9 +163,7 @@ async def test_a_search_at_work_while_a_document_is_replaced_finds_one_version(
 
     try:
         new = await add(store, "key.txt", NOTE + OTHER, replace=True)
-        async for progress in await store.watch(new.id):
-            if progress.stage == Phase.CHUNKED:
-                break
+        await reached(store, new, Phase.CHUNKED)
         for _ in range(200):  # if it does not wait for the search, it has ended by then
             if (await store.get(new.id)).status == Status.PROCESSED:
                 break

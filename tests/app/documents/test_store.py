@@ -27,7 +27,7 @@ from dragon.errors import DocumentError, DocumentTooLargeError, NotFoundError, N
 from dragon.retrieval.embedder import Embedder, Passage
 from harness.adding import add
 from harness.pdf import pdf
-from tests.app.stores import NOTE, OTHER, files, finished, ingest, opened
+from tests.app.stores import NOTE, OTHER, files, finished, ingest, opened, reached
 from tests.samples import embedder, prose
 
 
@@ -92,17 +92,6 @@ async def test_lines_that_a_pdf_broke_by_width_are_joined(store: DocumentStore) 
     assert hit.text == " ".join(lines)
 
 
-async def test_the_bytes_decide_the_kind_and_not_the_name(store: DocumentStore) -> None:
-    assert (await ingest(store, "really.txt", pdf("Some words."))).kind == "pdf"
-    assert (await ingest(store, "notes.MD", NOTE)).kind == "markdown"
-    assert (await ingest(store, "noname", NOTE)).kind == "text"
-    misnamed = await ingest(store, "note.pdf", NOTE)
-    assert (misnamed.status, misnamed.status_details) == (
-        "error",
-        "The file is named .pdf but is not a PDF. Save it as a PDF again.",
-    )
-
-
 async def test_text_in_many_alphabets(store: DocumentStore) -> None:
     text = "Ключ от кладовки лежит в синей вазе, Größe: 4 m² \U0001f511"
     await ingest(store, "Schlüssel 鍵.txt", text.encode("utf-16"))
@@ -119,6 +108,7 @@ async def test_what_cannot_be_read_says_why_and_can_be_deleted(
         ("blank.pdf", pdf("", ""), "no text"),
         ("broken.pdf", b"%PDF-1.7\nnothing that follows is one", "damaged"),
         ("cut.pdf", pdf("Some words.")[:300], "damaged|no text"),
+        ("note.pdf", NOTE, "named .pdf but is not a PDF. Save it as a PDF again."),
         ("binary.txt", random.Random(1).randbytes(5000), "binary data"),
         # As Tesseract is there or not.
         ("photo.txt", b"\x89PNG\r\n\x1a\n" + bytes(100), "OCR|damaged"),
@@ -310,9 +300,7 @@ async def test_cancelled_at_any_stage_and_retried(
     store: DocumentStore, tmp_path: Path, stage: Phase
 ) -> None:
     document = await add(store, "stones.txt", prose(40).encode())
-    async for progress in await store.watch(document.id):
-        if progress.stage == stage:
-            break
+    await reached(store, document, stage)
     cancelled = await store.cancel(document.id)
     hits = await store.search("the stone keeper", 100, relevant=False)
     if cancelled.status == Status.PROCESSED:  # its last stages are too short to be cancelled
@@ -328,9 +316,7 @@ async def test_cancelled_at_any_stage_and_retried(
 
 async def test_a_note_does_not_wait_behind_a_long_text(store: DocumentStore) -> None:
     long = await add(store, "stones.txt", prose(1500).encode())
-    async for each in await store.watch(long.id):
-        if each.stage == Phase.EMBEDDED:
-            break
+    await reached(store, long, Phase.EMBEDDED)
     await ingest(store, "key.txt", NOTE)
     assert (await store.get(long.id)).status == Status.UPLOADED
     (hit, *_) = await store.search("Where is the spare key?", 3)
@@ -353,9 +339,7 @@ async def test_words_are_found_before_any_vector_is_made(tmp_path: Path) -> None
     text = prose(60) + NOTE.decode()
     async with opened(tmp_path, model := Held()) as store:
         document = await add(store, "stones.txt", text.encode())
-        async for progress in await store.watch(document.id):
-            if progress.stage == Phase.EMBEDDED:
-                break
+        await reached(store, document, Phase.EMBEDDED)
         assert (await store.get(document.id)).status == Status.UPLOADED
         assert await store.unread() == 1
         (hit, *_) = await store.search("Where is the spare key?", 3)
@@ -374,9 +358,7 @@ async def test_the_newest_document_is_embedded_first(tmp_path: Path) -> None:
             for seed in ("stone", "river", "heron")
         ]
         for document in (first, *later):
-            async for progress in await store.watch(document.id):
-                if progress.stage == Phase.EMBEDDED:
-                    break
+            await reached(store, document, Phase.EMBEDDED)
         ended: list[str] = []
 
         async def end(document: Document) -> None:
