@@ -1,7 +1,4 @@
-"""Deletes documents, and all that derives from them on disk and in stored answers.
-
-Documents with an expiry time are deleted then.
-"""
+"""Deletes documents, some by themselves in time, with what derives from them in stored answers."""
 
 from __future__ import annotations
 

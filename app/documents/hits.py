@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -116,10 +116,7 @@ _REACH = 300  # characters on each side of a passage, at most
 
 
 def text_of(files: Path, document: str, most: int = -1) -> str:
-    """A document's text under `files`, of at most so many characters.
-
-    It is "" while it is being read, or if it was deleted.
-    """
+    """So much of a document's text under `files`; "" while it is being read, or once deleted."""
     try:
         with (files / document / "text").open(encoding="utf-8") as file:
             return file.read(most)
@@ -197,17 +194,20 @@ def cut_passages(
     near: dict[int, Sequence[DocumentHit]],
     k: int,
     length: Length,
-    text_by: Callable[[str], str],
+    texts: Mapping[str, str],
 ) -> list[DocumentHit]:
-    """At most k passages around the hits, cut from the sentences `near` each by its id."""
+    """At most k passages around the hits, cut from the sentences `near` each by its id.
+
+    `texts` are those of their documents.
+    """
     passages = []
     for hit, sentences in around(hits, near, k, length):
         first, last = sentences[0], sentences[-1]
-        texts = tuple(sentence.text for sentence in sentences)
+        said = tuple(sentence.text for sentence in sentences)
         # While it is being read, a document has sentences, but no text yet.
-        text = text_by(hit.document)[first.start : last.end].replace(PAGE_BREAK, "\n")
-        if text := text or " ".join(texts):
-            found = replace(hit, text=text, context=heading(first, near[hit.id]), sentences=texts)
+        text = texts[hit.document][first.start : last.end].replace(PAGE_BREAK, "\n")
+        if text := text or " ".join(said):
+            found = replace(hit, text=text, context=heading(first, near[hit.id]), sentences=said)
             found = replace(found, page=first.page, confidence=first.confidence)
             passages.append(replace(found, start=first.start, end=last.end))
     return passages

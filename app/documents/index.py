@@ -1,7 +1,4 @@
-"""The vectors of documents: made in the background, the newest document's first, and searched.
-
-They are in memory for search, and on disk in files of each document.
-"""
+"""The vectors of documents: made in the background, in files of each document, and searched."""
 
 from __future__ import annotations
 
@@ -205,15 +202,14 @@ class Embedding:
         progress(done, len(ids))
         for start in range(0, len(lacking), _PART):
             part = lacking[start : start + _PART]
-            vectors = np.empty((len(part), self.embedder.dim), dtype=np.float32)
+            vectors: list[Vectors] = []
             for first in range(0, len(part), _TURN):
                 some = part[first : first + _TURN]
-                out = vectors[first : first + len(some)]
                 async with self._turns.turn(rank):
-                    await self._embed(some, out, together=len(ids) > _SHORT)
+                    vectors += await self._embed(some, together=len(ids) > _SHORT)
                 done += len(some)
                 progress(done, len(ids))
-            await to_the_end(self.index.add(document, part, vectors))
+            await to_the_end(self.index.add(document, part, np.concatenate(vectors)))
 
     async def _rows(self, statement: Select[*tuple[Any, ...]]) -> Sequence[Any]:
         async with self.sessions() as session:
@@ -221,17 +217,16 @@ class Embedding:
             found = await to_the_end(session.execute(statement.order_by(Chunk.id)))
             return found.all()
 
-    async def _embed(self, ids: Sequence[int], out: Vectors, *, together: bool) -> None:
-        """Embed chunks into `out`, float32 [len(ids), dim]."""
-        done = 0
+    async def _embed(self, ids: Sequence[int], *, together: bool) -> list[Vectors]:
+        """The vectors of chunks, float32 [n, dim] each, in order."""
         rows = await self._rows(select(Chunk.text, Chunk.context).where(Chunk.id.in_(ids)))
+        made = []
         for job in _jobs([(row.text, row.context) for row in rows]):
-            if together:
-                work = partial(self.embedder.embed_passages, job)
-            else:
-                work = partial(self.embedder.embed, [embedded_text(*passage) for passage in job])
-            out[done : done + len(job)] = await self.run_idle(work)
-            done += len(job)
+            work = partial(self.embedder.embed_passages, job)
+            if not together:
+                work = partial(self.embedder.embed, [embedded_text(*each) for each in job])
+            made.append(await self.run_idle(work))
+        return made
 
 
 def _jobs(passages: Sequence[Passage]) -> Iterator[list[Passage]]:

@@ -13,7 +13,6 @@ import asyncio
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
 
 from sqlalchemy import Select, column, not_, select, table, text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
@@ -93,20 +92,27 @@ class Finder:
         query, asked, best = await self._nearest(query, find.SENTENCES * k, scope)
         computed = await self._computed(query, best, scope) or []
         hits = (await self._judged(asked, best, scope))[: find.SENTENCES * k]
-        near, texts = await to_the_end(self.near(hits)), cache(partial(text_of, self.tables.files))
-        found = await asyncio.to_thread(cut_passages, hits, near, k, find.TO_WRITE_FROM, texts)
+        found = await self._cut(hits, k, find.TO_WRITE_FROM)
         return [*(replace(hit, context="") for hit in computed), *found][:k]
 
     async def closest(self, query: str, k: int, scope: Scope = EVERYTHING) -> list[DocumentHit]:
         """At most k of the nearest paragraphs, or parts of them, and rows, answering or not."""
         hits = await self.search(query, find.SENTENCES * k, scope, relevant=False)
-        near, texts = await to_the_end(self.near(hits)), cache(partial(text_of, self.tables.files))
+        return await self._cut(hits, k, find.TO_READ, alone=True)
 
-        def paragraphs() -> list[DocumentHit]:
-            own = {hit.id: paragraph_of(hit, near[hit.id], texts(hit.document)) for hit in hits}
-            return cut_passages(hits, own, k, find.TO_READ, texts)
+    async def _cut(
+        self, hits: Sequence[DocumentHit], k: int, length: find.Length, *, alone: bool = False
+    ) -> list[DocumentHit]:
+        """At most k passages around the hits; `alone`, none reaches beyond its hit's paragraph."""
+        near = await to_the_end(self.near(hits))
 
-        return await asyncio.to_thread(paragraphs)
+        def cut() -> list[DocumentHit]:
+            texts = {each: text_of(self.tables.files, each) for each in {h.document for h in hits}}
+            for hit in hits if alone else ():
+                near[hit.id] = paragraph_of(hit, near[hit.id], texts[hit.document])
+            return cut_passages(hits, near, k, length, texts)
+
+        return await asyncio.to_thread(cut)
 
     async def _judged(
         self, asked: Query, best: Sequence[DocumentHit], scope: Scope

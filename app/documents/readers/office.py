@@ -1,8 +1,4 @@
-"""Documents and slides of office programs, as text.
-
-DOCX: paragraphs, tables, notes, headers, footers, comments, charts. PPTX: each slide: its title,
-lists, tables, charts, diagrams and notes. RTF, ODT and ODP likewise.
-"""
+"""Documents and slides of office programs (DOCX, PPTX, RTF, ODT, ODP) as text."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""XLSX and ODS: the tables of each sheet, as records.
-
-Numbers of an XLSX file are as their formats show them: 7.5 % rather than 0.075.
-"""
+"""XLSX and ODS: the tables of each sheet as records, with numbers as they are shown (7.5 %)."""
 
 from __future__ import annotations
 
