@@ -164,24 +164,21 @@ def _placed(
 
 def _sheet(name: str, rows: Iterable[Sequence[Placed]]) -> list[str]:
     """The text of a sheet under its name; none if it is blank."""
-    tables = list(_tables(rows))
-    return ["\n\n".join((f"# {one_line(name)}", *tables))] if tables else []
-
-
-def _tables(rows: Iterable[Sequence[Placed]]) -> Iterator[str]:
-    above = 0  # rows below that a cell spans
+    texts: list[str] = []
     table: list[Sequence[Placed]] = []
+    above = 0  # rows below that a cell spans
     for row in (*rows, None):
         filled = [cell for cell in row or () if cell.text]
         if row is None or not (filled or above):
             if lines := table_lines(table):
-                yield "\n".join(lines)
+                texts.append("\n".join(lines))
             table = []
         elif not table and len(filled) == 1:
-            yield filled[0].text
+            texts.append(filled[0].text)
         else:
             above = max((above - 1, *(cell.down - 1 for cell in row), 0))
             table.append(row)
+    return ["\n\n".join((f"# {one_line(name)}", *texts))] if texts else []
 
 
 def _shown(cell: Cell, code: str | None) -> str:
