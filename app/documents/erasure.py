@@ -193,44 +193,30 @@ async def blank_passages(session: AsyncSession, document: str, but_of: str | Non
 _LONGEST_S = 60.0
 
 
-@dataclass
-class Expiry:
-    """Deletes documents when they expire, between `start` and `close`; `delete` takes an id."""
+async def expire(
+    sessions: async_sessionmaker[AsyncSession],
+    delete: Callable[[str], Awaitable[None]],
+    changed: asyncio.Event,
+) -> None:
+    """Delete documents when they expire, until cancelled; a deletion that has begun is completed.
 
-    sessions: async_sessionmaker[AsyncSession]
-    delete: Callable[[str], Awaitable[None]]
-    changed: asyncio.Event = field(default_factory=asyncio.Event)  # another may expire next
-    _task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Delete what has expired in the meantime, and continue."""
-        self._task = asyncio.create_task(self._run(), name="expiry")
-
-    async def close(self) -> None:
-        """Stop deleting; a deletion in progress is completed."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-
-    async def _run(self) -> None:
-        while True:
-            self.changed.clear()
+    `delete` takes an id; `changed` says that another document may expire next.
+    """
+    expires = Document.expires_at
+    coming = select(Document.id, expires).where(expires.is_not(None)).order_by(expires)
+    while True:
+        changed.clear()
+        left = _LONGEST_S
+        try:
+            async with sessions() as session:
+                rows = (await session.execute(coming)).all()
+            for document, at in rows:
+                if (left := (at or 0) - time.time()) > 0:
+                    break
+                with suppress(NotFoundError):  # deleted meanwhile
+                    await to_the_end(delete(document))
+                left = _LONGEST_S
+        except (SQLAlchemyError, OSError):
+            log.exception("expired documents could not be deleted; trying again")
             left = _LONGEST_S
-            try:
-                left = await self._expire()
-            except (SQLAlchemyError, OSError):
-                log.exception("expired documents could not be deleted; trying again")
-            await pause(self.changed, left)
-
-    async def _expire(self) -> float:
-        """Delete what has expired; returns the seconds until it is to be called again."""
-        expires = Document.expires_at
-        coming = select(Document.id, expires).where(expires.is_not(None)).order_by(expires)
-        async with self.sessions() as session:
-            rows = (await session.execute(coming)).all()
-        for document, at in rows:
-            if (left := (at or 0) - time.time()) > 0:
-                return min(left, _LONGEST_S)
-            with suppress(NotFoundError):  # deleted meanwhile
-                await to_the_end(self.delete(document))
-        return _LONGEST_S
+        await pause(changed, min(left, _LONGEST_S))

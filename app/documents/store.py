@@ -14,14 +14,13 @@ from sqlalchemy import func, select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.documents import uploads
-from app.documents.erasure import Erasure, Expiry, blank_passages
+from app.documents.erasure import Erasure, blank_passages, expire
 from app.documents.folders.folders import Folders
 from app.documents.folders.keeping import CANCELLED, Keeping, content_identity
 from app.documents.hits import EVERYTHING, Scope
 from app.documents.index import DocumentIndex, Embedding, RunJob
-from app.documents.ingestion import Ingestion
+from app.documents.ingestion import Ingestion, Progress, final
 from app.documents.parsing import Drawn
-from app.documents.progress import Progress, final
 from app.documents.redaction import Redaction
 from app.documents.search import Finder
 from app.documents.tables.records import Shelf
@@ -87,7 +86,7 @@ class DocumentStore:
         self._ingestion = Ingestion(
             self._files, sessions, self._index, embedding, kv, self._erasure
         )
-        self._expiry = Expiry(sessions, self.delete)
+        self._expires = asyncio.Event()  # another document may expire next
         self.receive = partial(uploads.Incoming, self._incoming)
         keeping = Keeping(self._files, self._incoming, sessions, self._ingestion, self._changing)
         self.folders = Folders(data_dir.resolve(), sessions, keeping)
@@ -107,13 +106,15 @@ class DocumentStore:
             for document in oldest_first:
                 if document.status == Status.UPLOADED or document.id in lacking:
                     self._ingestion.submit(document)
-            self._expiry.start()
+            deleting = expire(self._sessions, self.delete, self._expires)
+            self._expiring = asyncio.create_task(deleting, name="expiry")
             await self.folders.start(watch)
 
     async def close(self) -> None:
         """Stop ingestion; unfinished documents are resumed at the next start."""
         await self.folders.close()
-        await self._expiry.close()
+        self._expiring.cancel()
+        await asyncio.wait([self._expiring])
         await self._ingestion.close()
         await self._erasure.close()
 
@@ -190,7 +191,7 @@ class DocumentStore:
             await asyncio.to_thread(uploads.arrived, directory)
             if searched:
                 self._ingestion.submit(document)
-            self._expiry.changed.set()
+            self._expires.set()
             return document
 
     async def _add_again(
@@ -209,7 +210,7 @@ class DocumentStore:
                 await _rank_latest(session, document_id)
                 replaced = await self._ingestion.replaced(session, document_id)
             await self._ingestion.commit_without(session, replaced)
-        self._expiry.changed.set()
+        self._expires.set()
         return document
 
     async def _stored(

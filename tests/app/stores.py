@@ -14,7 +14,7 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import select
 
-from app.documents.progress import Phase, Progress
+from app.documents.ingestion import Phase, Progress
 from app.documents.store import DocumentStore
 from app.paths import packaged
 from app.storage import database

@@ -1,7 +1,6 @@
 """What deletions, stops and kills leave behind, and what a start makes of it.
 
-Covers `app.documents.erasure`, `app.documents.progress` and
-`app.storage.purge`.
+Covers `app.documents.erasure` and `app.storage.purge`.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from app.conversations.background_run import BackgroundRuns
 from app.conversations.record import Ending
 from app.conversations.store import ConversationStore
 from app.documents.erasure import GONE
-from app.documents.progress import Phase
+from app.documents.ingestion import Phase
 from app.documents.store import DocumentStore
 from app.generation.accumulator import ObservedGeneration
 from app.generation.events import (
@@ -81,9 +80,7 @@ def record_of(document: Document, text: str) -> dict[str, Any]:
     return {"sources": [source]}
 
 
-async def test_deletion_takes_its_passages_out_of_stored_answers(
-    store: DocumentStore, tmp_path: Path
-) -> None:
+async def test_deletion_takes_passages_out_of_answers(store: DocumentStore, tmp_path: Path) -> None:
     secret = "The walnut drawer holds Aunt Philomena's opal. " * 200
     document = await ingest(store, "gems.txt", secret.encode())
     conversations = ConversationStore(store._sessions, store.purge)
@@ -102,7 +99,7 @@ async def test_deletion_takes_its_passages_out_of_stored_answers(
     assert traces(tmp_path, b"walnut", b"Philomena", b"gems.txt", document.id.encode()) == []
 
 
-async def test_an_answer_being_written_keeps_nothing_of_what_is_deleted(
+async def test_answers_in_progress_forget_what_is_deleted(
     store: DocumentStore, tmp_path: Path
 ) -> None:
     secret = "The walnut drawer holds Aunt Philomena's opal."
@@ -204,9 +201,7 @@ async def test_an_index_older_than_the_database_is_repaired(tmp_path: Path) -> N
     await restarted(tmp_path)
 
 
-async def test_adding_and_deleting_leave_the_vectors_of_others_alone(
-    store: DocumentStore, tmp_path: Path
-) -> None:
+async def test_vectors_of_others_are_left_alone(store: DocumentStore, tmp_path: Path) -> None:
     path = segment_of(tmp_path, await ingest(store, "key.txt", NOTE))
     before = (path.stat().st_ino, path.stat().st_mtime_ns)
     other = await ingest(store, "router.txt", OTHER)

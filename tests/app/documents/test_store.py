@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pytest
 
 from app.documents import uploads
-from app.documents.progress import Phase, Progress
+from app.documents.ingestion import Phase, Progress
 from app.documents.store import DocumentStore
 from app.owners import acting_as
 from app.storage.tables import Document, Status
@@ -48,9 +48,7 @@ async def test_a_note_is_ingested_stage_by_stage_and_found(store: DocumentStore)
     assert hit.relevance > 0
 
 
-async def test_a_file_for_another_purpose_is_kept_and_never_searched(
-    store: DocumentStore,
-) -> None:
+async def test_a_file_for_another_purpose_is_only_stored(store: DocumentStore) -> None:
     document = await add(store, "jobs.jsonl", NOTE, "batch")
     (end,) = await finished(store, document)
     assert (end.status, document.chunks) == (Status.PROCESSED, 0)
@@ -99,9 +97,7 @@ async def test_text_in_many_alphabets(store: DocumentStore) -> None:
     assert (hit.text, hit.title) == (text, "Schlüssel 鍵.txt")
 
 
-async def test_what_cannot_be_read_says_why_and_can_be_deleted(
-    store: DocumentStore, tmp_path: Path
-) -> None:
+async def test_what_cannot_be_read_says_why(store: DocumentStore, tmp_path: Path) -> None:
     for name, content, message in (
         ("blank.txt", b" \n\t\r\n\f ", "no text in it"),
         ("secret.pdf", pdf("Hidden.", encrypted=True), "encrypted"),
@@ -124,9 +120,7 @@ async def test_what_cannot_be_read_says_why_and_can_be_deleted(
         assert files(tmp_path, "files", "incoming", "index") == [], name
 
 
-async def test_what_is_no_file_is_refused_and_leaves_nothing(
-    store: DocumentStore, tmp_path: Path
-) -> None:
+async def test_what_is_no_file_leaves_nothing(store: DocumentStore, tmp_path: Path) -> None:
     for name, content, message in (
         ("empty.txt", b"", "is empty"),
         ("", NOTE, "no name"),
@@ -145,9 +139,7 @@ async def test_over_the_size_limit(store: DocumentStore, tmp_path: Path) -> None
     assert files(tmp_path, "files", "incoming") == []
 
 
-async def test_the_same_bytes_under_the_same_name_are_the_same_document(
-    store: DocumentStore,
-) -> None:
+async def test_the_same_bytes_and_name_are_the_same_document(store: DocumentStore) -> None:
     first, second, _ = await asyncio.gather(*(add(store, "key.txt", NOTE) for _ in range(3)))
     await finished(store, first)
     third = await add(store, "key.txt", NOTE)
@@ -179,9 +171,7 @@ async def test_list_get_and_content(store: DocumentStore) -> None:
             await call("file-none")
 
 
-async def test_bytes_that_were_lost_can_be_uploaded_again(
-    store: DocumentStore, tmp_path: Path
-) -> None:
+async def test_lost_bytes_can_be_uploaded_again(store: DocumentStore, tmp_path: Path) -> None:
     document = await ingest(store, "key.txt", NOTE)
     shutil.rmtree(tmp_path / "files" / document.id)
     with pytest.raises(NotFoundError, match="upload it again"):
@@ -213,9 +203,7 @@ async def test_deleted_at_the_moment_it_is_read(
     assert files(tmp_path, "files") == []
 
 
-async def test_a_text_is_not_parsed_beside_its_ingestion(
-    store: DocumentStore, tmp_path: Path
-) -> None:
+async def test_no_text_is_parsed_beside_ingestion(store: DocumentStore, tmp_path: Path) -> None:
     document = await add(store, "key.txt", NOTE)
     with pytest.raises(DocumentError, match="not read yet"):
         await store.text(document.id)
@@ -296,9 +284,7 @@ async def test_a_stored_file_that_is_gone_ends_in_an_error(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("stage", Phase)
-async def test_cancelled_at_any_stage_and_retried(
-    store: DocumentStore, tmp_path: Path, stage: Phase
-) -> None:
+async def test_cancelled_and_retried(store: DocumentStore, tmp_path: Path, stage: Phase) -> None:
     document = await add(store, "stones.txt", prose(40).encode())
     await reached(store, document, stage)
     cancelled = await store.cancel(document.id)

@@ -169,9 +169,7 @@ def test_what_is_opened_is_closed(home: Path) -> None:
 
 
 @pytest.mark.parametrize("other", ["diary", "data"])
-async def test_a_link_in_a_watched_folders_place_brings_no_documents(
-    tmp_path: Path, other: str
-) -> None:
+async def test_a_link_in_a_folders_place_brings_nothing(tmp_path: Path, other: str) -> None:
     (tmp_path / "diary").mkdir()
     (tmp_path / "diary" / "diary.txt").write_text(DIARY)
     async with watching(tmp_path) as watched:

@@ -98,9 +98,7 @@ async def test_a_change_takes_the_place_of_what_was_there(watched: Watched) -> N
     assert files(watched.data, "files") == [kept, f"{kept}/original", f"{kept}/text"]
 
 
-async def test_a_file_that_moves_keeps_its_document_and_its_vectors(
-    watched: Watched, embeddings: list[str]
-) -> None:
+async def test_a_moved_file_keeps_its_vectors(watched: Watched, embeddings: list[str]) -> None:
     before = await watched.only("key.txt", KEY)
     done = len(embeddings)
     (watched.root / "home").mkdir()
@@ -156,9 +154,7 @@ async def test_what_cannot_be_read_says_why_and_is_no_document(watched: Watched)
     await watched.settled(empty__txt=INDEXED, photo__heic=UNREAD)
 
 
-async def test_a_file_without_permission_is_read_once_it_is_given(
-    watched: Watched, refused: set[Path]
-) -> None:
+async def test_a_file_is_read_once_that_is_permitted(watched: Watched, refused: set[Path]) -> None:
     note = watched.root / "key.txt"
     refused.add(note)
     note.write_text(KEY)
@@ -170,9 +166,7 @@ async def test_a_file_without_permission_is_read_once_it_is_given(
     await watched.settled(key__txt=INDEXED)
 
 
-async def test_the_documents_of_a_closed_directory_stay(
-    watched: Watched, refused: set[Path]
-) -> None:
+async def test_what_is_in_a_closed_directory_stays(watched: Watched, refused: set[Path]) -> None:
     inner = watched.root / "inner"
     inner.mkdir()
     (inner / "key.txt").write_text(KEY)
@@ -185,9 +179,7 @@ async def test_the_documents_of_a_closed_directory_stay(
     assert await watched.names() == ["key.txt"]
 
 
-async def test_mail_that_is_delivered_is_named_by_its_subject(
-    watched: Watched, embeddings: list[str]
-) -> None:
+async def test_delivered_mail_is_named_by_subject(watched: Watched, embeddings: list[str]) -> None:
     box = mailbox.Maildir(watched.root / "Mail")
     message = mailbox.MaildirMessage(email(CODE, {}))
     key = box.add(message)
@@ -272,9 +264,7 @@ async def test_cancelling_a_document_leaves_its_file_out(watched: Watched) -> No
     assert await watched.store.list() == []
 
 
-async def test_an_upload_of_a_watched_file_is_its_document_and_outlives_it(
-    watched: Watched,
-) -> None:
+async def test_an_upload_of_a_watched_file_outlives_it(watched: Watched) -> None:
     note = watched.root / "key.txt"
     document = await watched.only(note.name, KEY)
     uploaded = await add(watched.store, "key.txt", KEY.encode(), collection="Notes")
@@ -301,9 +291,7 @@ async def test_an_upload_that_replaces_leaves_the_folders_documents(watched: Wat
     assert await watched.names() == ["key.txt", "key.txt"]
 
 
-async def test_the_documents_of_a_folder_that_disappears_stay(
-    watched: Watched, tmp_path: Path
-) -> None:
+async def test_a_folder_that_disappears_keeps_documents(watched: Watched, tmp_path: Path) -> None:
     await watched.only("key.txt", KEY)
     watched.root.rename(tmp_path / "elsewhere")
     await becomes(FolderState.MISSING, watched.state)
@@ -317,9 +305,7 @@ async def test_the_documents_of_a_folder_that_disappears_stay(
     await watched.settled(key__txt=INDEXED, code__txt=INDEXED)
 
 
-async def test_what_changed_while_the_device_was_off_is_followed(
-    tmp_path: Path, embeddings: list[str]
-) -> None:
+async def test_changes_while_it_was_off_are_followed(tmp_path: Path, embeddings: list[str]) -> None:
     async with watching(tmp_path) as watched:
         for name in ("same", "changed", "moved", "deleted"):
             (watched.root / f"{name}.txt").write_text(f"The {name} one is here.")
