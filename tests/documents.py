@@ -86,7 +86,7 @@ def styled_xlsx(names: list[str], formats: list[str], values: list[Any]) -> byte
     sheet.append(values)
     for cell, number_format in zip(sheet[2], formats, strict=True):
         cell.number_format = number_format
-    sheet["H2"] = "=A2*2"
+    sheet.cell(2, len(names) + 1).value = "=A2*2"
     out = io.BytesIO()
     book.save(out)
     return out.getvalue()

@@ -158,10 +158,9 @@ class DocumentStore:
             begun = there is not None and there.status != Status.ERROR
             if there is not None and begun and (there.purpose in SEARCHED or not searched):
                 return await self._add_again(there.id, content, expires_at, replace=replace)
+            identity = uploads.identity(name, collection, content.sha256, acting())
             document = Document(
-                id=there.id
-                if there
-                else uploads.identity(name, collection, content.sha256, acting()),
+                id=there.id if there else identity,
                 owner=acting(),
                 shared=False,
                 filename=name,

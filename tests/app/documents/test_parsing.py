@@ -190,15 +190,25 @@ async def test_spans_in_docx(tmp_path: Path) -> None:
 
 
 async def test_numbers_are_as_their_formats_show_them(tmp_path: Path) -> None:
-    formats = ["0.0%", '"$"#,##0.00', "#,##0;(#,##0)", "[$€-407] 0.00", "yyyy-mm-dd", "General"]
-    values = [0.0325, 1234.5, -4200, 7.125, date(2026, 5, 3), 0.5]
-    content = styled_xlsx(["rate", "fee", "net", "price", "day", "share"], formats, values)
+    cells = {
+        "rate": ("0.0%", 0.0325, "3.3%"),
+        "fee": ('"$"#,##0.00', 1234.5, "$1,234.50"),
+        "net": ("#,##0;(#,##0)", -4200, "(4,200)"),
+        "price": ("[$€-407] 0.00", 7.125, "€ 7.13"),
+        "day": ("yyyy-mm-dd", date(2026, 5, 3), "2026-05-03"),
+        "share": ("General", 0.5, "0.5"),
+        "quoted": ('0.0"%"', 7.5, "7.5%"),
+        "escaped": ("0.0\\%", 7.5, "7.5%"),
+        "local": ("[$-407]#,##0.00", 1234.5, "1,234.50"),
+        "crew": ('0.0 "men; all"', 5.5, "5.5 men; all"),
+    }
+    formats, values, _ = map(list, zip(*cells.values(), strict=True))
+    content = styled_xlsx([*cells], formats, values)
     source, out = tmp_path / "in", tmp_path / "out"
     source.write_bytes(content)
     _, note = await parse(source, "a.xlsx", out)
-    assert out.read_text().split("\n\n")[1] == (
-        "rate: 3.3%; fee: $1,234.50; net: (4,200); price: € 7.13; day: 2026-05-03; share: 0.5"
-    )
+    shown = "; ".join(f"{name}: {cell[2]}" for name, cell in cells.items())
+    assert out.read_text().split("\n\n")[1] == shown
     assert note == (
         "1 formula cells have no result in the file and were left out. Open it in a spreadsheet "
         "program and save it again."

@@ -18,34 +18,16 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from app.documents import uploads
 from app.documents.ingestion import Phase, Progress
 from app.documents.store import DocumentStore
 from app.owners import acting_as
 from app.storage.tables import Document, Status
-from dragon.errors import DocumentError, DocumentTooLargeError, NotFoundError, NotYoursError
+from dragon.errors import DocumentError, NotFoundError, NotYoursError
 from dragon.retrieval.embedder import Embedder, Passage
 from harness.adding import add
 from harness.pdf import pdf
 from tests.app.stores import NOTE, OTHER, files, finished, ingest, opened, reached
 from tests.samples import embedder, prose
-
-
-async def test_a_note_is_ingested_stage_by_stage_and_found(store: DocumentStore) -> None:
-    assert await store.search("Where is the spare key?", 3) == []
-    document = await add(store, "key.txt", NOTE)
-    assert (document.status, document.bytes) == ("uploaded", len(NOTE))
-    progress = await finished(store, document)
-    assert list(dict.fromkeys(each.stage for each in progress)) == list(Phase)
-    assert [each.status for each in progress] == ["uploaded"] * 5 + ["processed"]
-    assert (progress[-1].done, progress[-1].total) == (1, 1)
-    document = await store.get(document.id)
-    assert (document.status, document.kind, document.chunks) == (Status.PROCESSED, "text", 1)
-    (hit,) = await store.search("Where is the spare key?", 3)
-    assert (hit.document, hit.title, hit.page) == (document.id, "key.txt", None)
-    assert hit.text == NOTE.decode().strip() == NOTE.decode()[hit.start : hit.end]
-    assert hit.score > 0.5
-    assert hit.relevance > 0
 
 
 async def test_a_file_for_another_purpose_is_only_stored(store: DocumentStore) -> None:
@@ -133,12 +115,6 @@ async def test_what_is_no_file_leaves_nothing(store: DocumentStore, tmp_path: Pa
         assert files(tmp_path, "files", "incoming") == []
 
 
-async def test_over_the_size_limit(store: DocumentStore, tmp_path: Path) -> None:
-    with pytest.raises(DocumentTooLargeError, match="50 MB"):
-        await add(store, "large.txt", b"a" * (uploads.MAX_BYTES + 1))
-    assert files(tmp_path, "files", "incoming") == []
-
-
 async def test_the_same_bytes_and_name_are_the_same_document(store: DocumentStore) -> None:
     first, second, _ = await asyncio.gather(*(add(store, "key.txt", NOTE) for _ in range(3)))
     await finished(store, first)
@@ -160,15 +136,6 @@ async def test_names_lose_their_directories(store: DocumentStore) -> None:
     for name in ("../../etc/passwd", "C:\\notes\\passwd", "/etc/passwd\n"):
         assert (await add(store, name, NOTE)).filename == "passwd"
     assert len((await add(store, "n" * 400 + ".txt", NOTE)).filename) == 255
-
-
-async def test_list_get_and_content(store: DocumentStore) -> None:
-    first, second = await ingest(store, "a.txt", NOTE), await ingest(store, "b.txt", OTHER)
-    assert {document.id for document in await store.list()} == {first.id, second.id}
-    assert (await store.content(first.id)).read() == NOTE
-    for call in (store.get, store.content, store.watch, store.delete):
-        with pytest.raises(NotFoundError, match="'file-none'"):
-            await call("file-none")
 
 
 async def test_lost_bytes_can_be_uploaded_again(store: DocumentStore, tmp_path: Path) -> None:
