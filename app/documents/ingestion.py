@@ -26,7 +26,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from app.cancellation import to_the_end
 from app.disk import cause_of, is_of_disk
 from app.documents.erasure import Erasure
-from app.documents.index import DocumentIndex, Embedding
+from app.documents.index import DocumentIndex
 from app.documents.parsing import Batch, Looked, Parsing
 from app.documents.readers.sniff import FileKind
 from app.owners import act_as, acting
@@ -147,7 +147,6 @@ class Ingestion:
     files: Path
     sessions: async_sessionmaker[AsyncSession]
     index: DocumentIndex
-    embedding: Embedding
     kv: KVStore
     erasure: Erasure
     parsing: Parsing = field(default_factory=Parsing)
@@ -321,7 +320,7 @@ class Ingestion:
         def progress(done: int, total: int) -> None:
             channel.publish(Progress(Phase.EMBEDDED, Status(document.status), done, total))
 
-        await self.embedding.embed(document.id, rank, progress)
+        await self.index.embed(document.id, rank, progress)
 
         ready = await to_the_end(self._publish(document.id))
         channel.publish(ended(ready))

@@ -18,7 +18,7 @@ from app.documents.erasure import Erasure, blank_passages, expire
 from app.documents.folders.folders import Folders
 from app.documents.folders.keeping import CANCELLED, Keeping, content_identity
 from app.documents.hits import EVERYTHING, Scope
-from app.documents.index import DocumentIndex, Embedding, RunJob
+from app.documents.index import DocumentIndex, RunJob
 from app.documents.ingestion import Ingestion, Progress, final
 from app.documents.parsing import Drawn
 from app.documents.redaction import Redaction
@@ -71,7 +71,7 @@ class DocumentStore:
         self._quarantine = data_dir / "quarantine"
         self._sessions = sessions
         self._kv = kv
-        self._index = DocumentIndex(data_dir / "index", embedder.fingerprint, embedder.dim)
+        self._index = DocumentIndex(data_dir / "index", sessions, embedder, run_idle)
         self.purge = Purge(sessions)
         self._changing = asyncio.Lock()
         tables = Shelf(self._files)
@@ -82,10 +82,7 @@ class DocumentStore:
         finder = Finder(sessions, self._index, tables, embedder, judge, run_urgent)
         self.search, self.said = finder.search, finder.said
         self.passages_about, self.closest = finder.passages, finder.closest
-        embedding = Embedding(sessions, embedder, self._index, run_idle)
-        self._ingestion = Ingestion(
-            self._files, sessions, self._index, embedding, kv, self._erasure
-        )
+        self._ingestion = Ingestion(self._files, sessions, self._index, kv, self._erasure)
         self._expires = asyncio.Event()  # another document may expire next
         self.receive = partial(uploads.Incoming, self._incoming)
         keeping = Keeping(self._files, self._incoming, sessions, self._ingestion, self._changing)
@@ -101,7 +98,7 @@ class DocumentStore:
             oldest_first = list(reversed(await self.list()))
             known = {document.id for document in oldest_first}
             await asyncio.to_thread(self._clear_leftovers, known)
-            lacking = await self._index.start(self._sessions)
+            lacking = await self._index.start()
             self._kv.restrict(known)
             for document in oldest_first:
                 if document.status == Status.UPLOADED or document.id in lacking:
