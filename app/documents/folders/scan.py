@@ -116,11 +116,10 @@ class Reader:
         """The owner of a folder; None for root or the device's own account."""
         if root.st_uid in (0, os.geteuid()):
             return None
-        try:
+        groups: list[int] = []
+        with suppress(KeyError):  # an account of another machine, or outside of a container
             account = pwd.getpwuid(root.st_uid)
-        except KeyError:  # an account of another machine, or outside of a container
-            return cls(root.st_uid, frozenset())
-        groups = os.getgrouplist(account.pw_name, account.pw_gid)
+            groups = os.getgrouplist(account.pw_name, account.pw_gid)
         return cls(root.st_uid, frozenset(groups))
 
     def may_read(self, status: os.stat_result) -> bool:
