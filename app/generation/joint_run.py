@@ -47,6 +47,7 @@ _LATE = localizable("cloud.late", "the cloud is late")
 _SLOW = localizable("cloud.slow", "the cloud does not go on")
 _WATCH_S = 0.1
 _PATIENCE_FOR_ROOM_S = 60.0  # for answers that wait however late the cloud is
+_PATIENT = 5.0  # times longer, where the device alone could only say that it found no answer
 _CROWD = 4  # concurrent answers that delay one another
 _PATIENCE_S, _PATIENCE_A_TOKEN_S = 5.0, 0.5
 
@@ -87,6 +88,7 @@ class JointRun(DeviceRun):
         self._entered = 0.0
         self._again: asyncio.TimerHandle | None = None  # for asking it again when it has room
         self._held = False  # whether the text waits for that
+        self._deadline = plan.deadline  # seconds that the first token waits for the cloud
         self._reported: bool | None = None  # whether it takes part, as last reported
 
     async def __aenter__(self) -> Self:
@@ -105,6 +107,8 @@ class JointRun(DeviceRun):
 
     def write(self, retrieved: Retrieved) -> None:
         """As in `DeviceRun`, but drop a cloud of little weight beside these rows."""
+        if self._deadline is not None and retrieved.declines:
+            self._deadline *= _PATIENT
         super().write(retrieved)
         self._leave_out()
 
@@ -175,7 +179,7 @@ class JointRun(DeviceRun):
         self._forget_time()
         loop, wait_s = asyncio.get_running_loop(), refusal.again - time.monotonic()
         self._again = loop.call_later(wait_s, self._guarded, self._ask_again)
-        patience = _PATIENCE_FOR_ROOM_S if self._plan.deadline is None else self._plan.deadline
+        patience = _PATIENCE_FOR_ROOM_S if self._deadline is None else self._deadline
         begun = bool(self.session.committed)
         self.session.lose()
         if self.session.joinable and not begun and refusal.again - self._entered < patience:
@@ -281,7 +285,7 @@ class JointRun(DeviceRun):
         """The only clock of a run: the deadline of the first token, and stalls."""
         lateness = Lateness(
             time.monotonic(),
-            self._plan.deadline,
+            self._deadline,
             self._pace,
             bounded=not self._request.mode.waits,
         )

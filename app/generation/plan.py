@@ -49,6 +49,11 @@ class Retrieved:
         rows = [replace(row, relevance=(BARE_RELEVANCE + LEAST) / 2) for row in self.rows]
         return replace(self, rows=rows, answers=False)
 
+    @property
+    def declines(self) -> bool:
+        """Whether this side alone could only say that it found no answer."""
+        return not self.sources and bool(self.rows[0].quotes)
+
     def found(self) -> SourcesFound:
         """The documents with their weights; those in one row share the row's."""
         weights = Weights.of([row.relevance for row in self.rows]).rows.tolist()
@@ -59,7 +64,7 @@ class Retrieved:
             self.nothing_relevant,
             self.unread_documents,
             tuple(self.closest),
-            declines=not self.sources and bool(self.rows[0].quotes),
+            declines=self.declines,
         )
 
 
