@@ -16,7 +16,7 @@ from dragon.retrieval.chunking import embedded_text
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.index import Vectors
 from dragon.retrieval.judge import Line, TextJudge
-from dragon.retrieval.lexical import coverage, lacking, words
+from dragon.retrieval.lexical import content_words, coverage, lacking, without, words
 from dragon.retrieval.names import meeting, names
 from dragon.retrieval.relevance import (
     AFTER,
@@ -137,38 +137,48 @@ class LineReader:
 
         `near` are the lines around each candidate, in order, itself among them. A passage about
         another day, ticket or room than the question's would seem to answer it, so it is excluded.
+        Lines are read for the shorter wordings of `_wordings`, too: the likelier one counts.
         """
         named, question = question, f"{premise} {question}".strip()
         passages = around(best, near, READ, TO_JUDGE)
-        read = [_headed(lines, near[hit.id]) for hit, lines in passages]
-        found = [
-            (replace(line, about=hit.about), float(logit))
+        read = [
+            (replace(line, about=hit.about), wording, float(logit))
+            for wording, some in _wordings(question, passages).items()
             for (hit, lines), logits in zip(
-                passages, self.judge.logits(question, read), strict=True
+                some,
+                self.judge.logits(wording, [_headed(lines, near[hit.id]) for hit, lines in some]),
+                strict=True,
             )
             for line, logit in zip(lines, logits, strict=True)
             if not _asks_it(question, line.text)
         ]
-        ids = [line.id for line, _ in found]
-        shares = dict(zip(ids, lacking(question, [_seen(line) for line, _ in found]), strict=True))
+        ids = [line.id for line, *_ in read]
+        shares = dict(zip(ids, lacking(question, [_seen(line) for line, *_ in read]), strict=True))
         headings = {
             line.id: heading(line, near[hit.id]) for hit, lines in passages for line in lines
         }
-        likely = meeting(named, found, lambda each: _texts(each[0]))
-        highest = max((logit for _, logit in likely), default=0.0)
-        likely = [(line, logit) for line, logit in likely if logit >= highest - FAR]
+        likely = meeting(named, read, lambda each: _texts(each[0]))
+        highest = max((logit for *_, logit in likely), default=0.0)
+        likely = [each for each in likely if each[-1] >= highest - FAR]
         # Embed each separately: a search's vectors may have been pooled among other lines.
-        texts = [embedded_text(line.text, line.context) for line, _ in likely]
-        asked, *vectors = self.embedder.embed([question, *texts])
-        return [
-            JudgedLine(
+        lines = {line.id: line for line, *_ in likely}
+        wordings = list(dict.fromkeys(wording for _, wording, _ in likely))
+        texts = [embedded_text(line.text, line.context) for line in lines.values()]
+        vectors = dict(
+            zip([*wordings, *lines], self.embedder.embed([*wordings, *texts]), strict=True)
+        )
+        judged: dict[int, JudgedLine[H]] = {}
+        for line, wording, logit in likely:
+            vector = vectors[line.id]
+            each = JudgedLine(
                 replace(line, context=headings[line.id], vector=vector),
                 logit,
                 shares[line.id],
-                float(vector @ asked),
+                float(vector @ vectors[wording]),
             )
-            for (line, logit), vector in zip(likely, vectors, strict=True)
-        ]
+            if line.id not in judged or judged[line.id].odds < each.odds:
+                judged[line.id] = each
+        return list(judged.values())
 
     def answering(
         self,
@@ -220,6 +230,22 @@ class LineReader:
             log_odds(float(logit), share, float(vector @ asked))
             for logit, share, vector in zip(logits, shares, vectors, strict=True)
         )
+
+
+def _wordings(
+    question: str, passages: Sequence[tuple[H, list[H]]]
+) -> dict[str, list[tuple[H, list[H]]]]:
+    """The question with all passages, and shorter ones with those that are about what is left out.
+
+    Within a report on Tobias, "How much does Tobias weigh?" is "How much does weigh?": its lines
+    name nobody.
+    """
+    wordings = {question: list(passages)}
+    for hit, lines in passages:
+        shorter = without(question, hit.about)
+        if shorter != question and content_words(shorter):
+            wordings.setdefault(shorter, []).append((hit, lines))
+    return wordings
 
 
 def _asks_it(question: str, line: str) -> bool:

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, TypeVar
 TOKENIZER = "unicode61 remove_diacritics 2"
 
 _WORD = re.compile(r"[^\W_]+")
+_OWNER = re.compile(r"[^\W_]+(?:['’]s\b)?")  # "Tobias's" is one word
+_NAME = re.compile(r"(?:\W*\b[A-ZÄÖÜÉ][^\W\d_]*)+")
 _MOST_WORDS = 64
 _LONG = 10  # letters
 _IDENTIFIER = re.compile(r"[a-z]+\d{2,}[a-z\d]*")
@@ -42,8 +44,17 @@ _STOP_WORDS = frozenset(
     une vos votre vous
     """.split()  # noqa: SIM905
 )
-RULES = (_WORD.pattern, _IDENTIFIER.pattern, _MOST_WORDS, _LONG, _ENDINGS, *sorted(_STOP_WORDS))
-"""The rules behind `coverage`, part of the scale's fingerprint."""
+RULES = (
+    _WORD.pattern,
+    _OWNER.pattern,
+    _NAME.pattern,
+    _IDENTIFIER.pattern,
+    _MOST_WORDS,
+    _LONG,
+    _ENDINGS,
+    *sorted(_STOP_WORDS),
+)
+"""The rules behind `coverage` and `without`, part of the scale's fingerprint."""
 # k of Cormack, Clarke and Buettcher (SIGIR 2009), who found that it matters little.
 _RANK_OFFSET = 60
 
@@ -89,6 +100,24 @@ def lacking(question: str, passages: Sequence[str]) -> list[float]:
     anywhere = set[str]().union(*shared)
     total = max(1, sum(sizes.values()))
     return [sum(sizes[word] for word in anywhere - own) / total for own in shared]
+
+
+def without(question: str, about: str) -> str:
+    """A question without the names of what a document is `about`, compared by stem.
+
+    That is its title and, of each further line ("Patient: Tobias Wrenn, born in 1988"), the name
+    that stands first.
+    """
+    title, *fields = about.splitlines() or [""]
+    values = [field.partition(": ")[2] or field for field in fields]
+    named = [title, *(found.group() for value in values if (found := _NAME.match(value)))]
+    there = {stem(word) for word in words(" ".join(named)) if word.isalpha()}
+
+    def left(found: re.Match[str]) -> str:
+        word = next(iter(words(found.group())), "")
+        return "" if stem(word) in there and word not in _STOP_WORDS else found.group()
+
+    return " ".join(_OWNER.sub(left, question).split())
 
 
 def _sizes(question: str) -> dict[str, int]:
