@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -51,10 +51,7 @@ class DocumentHit(Hit):
 
 @dataclass(frozen=True)
 class Follows:
-    """The hit that the last reply was written from, and the follow-up question as `asked`.
-
-    `asked` is None for a question that stands alone.
-    """
+    """The hit that the last reply was written from; `asked` is the question if it leans on that."""
 
     hit: DocumentHit
     asked: str | None
@@ -114,23 +111,15 @@ _FEW = 3  # words
 _TITLE = 100  # characters, at most
 _FIELD = re.compile(r"[^\W\d_][^\d:.!?]{0,29}:[ \t]+\S.{0,99}")
 _ADDRESSED = re.compile(r"(?:[^\s,]+ ){1,4}[^\s,]+,")
-_HEAD, _HEAD_LINES = 2000, 16  # characters and lines that may be before the first sentence
+HEAD, _HEAD_LINES = 2000, 16  # characters and lines that may be before the first sentence
 _REACH = 300  # characters on each side of a passage, at most
 
 
-def text_of(files: Path, document: str) -> str:
-    """A document's text under `files`; "" while it is being read, or if it was deleted."""
-    try:
-        return (files / document / "text").read_text("utf-8")
-    except FileNotFoundError:
-        return ""
-
-
-def subject_of(files: Path, document: str) -> str:
-    """What a document is about as a whole, as `subject`. Reads the beginning of a file."""
+def text_of(files: Path, document: str, most: int = -1) -> str:
+    """So much of a document's text under `files`; "" while it is being read, or once deleted."""
     try:
         with (files / document / "text").open(encoding="utf-8") as file:
-            return subject(file.read(_HEAD))
+            return file.read(most)
     except FileNotFoundError:
         return ""
 
@@ -141,12 +130,16 @@ def subject(beginning: str) -> str:
     That is fields ("Patient: Ada Orr") and whom it addresses ("Dear Ada,"). A text with the same
     fields again, or with fields alone, is a list of records, none of which is about the others.
     """
+
+    def is_prose(line: str) -> bool:
+        return len(line) > _TITLE or line.endswith((".", "!", "?", ";"))
+
     first, *lines = [line.strip() for line in beginning.lstrip().split("\n")][:_HEAD_LINES]
-    if _is_prose(first):
+    if is_prose(first):
         return ""
     fields = dict[str, str]()
     for line in lines:
-        if _is_prose(line):
+        if is_prose(line):
             return "\n".join([first, *fields.values()])
         if _FIELD.match(line) or _ADDRESSED.fullmatch(line):
             name = line.partition(":")[0]
@@ -154,10 +147,6 @@ def subject(beginning: str) -> str:
                 break
             fields[name] = line
     return first
-
-
-def _is_prose(line: str) -> bool:
-    return len(line) > _TITLE or line.endswith((".", "!", "?", ";"))
 
 
 def whole_end(text: str, start: int, end: int) -> int:
@@ -205,28 +194,22 @@ def cut_passages(
     near: dict[int, Sequence[DocumentHit]],
     k: int,
     length: Length,
-    text_by: Callable[[str], str],
+    texts: Mapping[str, str],
 ) -> list[DocumentHit]:
-    """At most k passages around the hits, cut from the sentences `near` each by its id."""
+    """At most k passages around the hits, cut from the sentences `near` each by its id.
+
+    `texts` are those of their documents.
+    """
     passages = []
     for hit, sentences in around(hits, near, k, length):
         first, last = sentences[0], sentences[-1]
-        texts = tuple(sentence.text for sentence in sentences)
+        said = tuple(sentence.text for sentence in sentences)
         # While it is being read, a document has sentences, but no text yet.
-        text = text_by(hit.document)[first.start : last.end].replace(PAGE_BREAK, "\n")
-        if text := text or " ".join(texts):
-            passages.append(
-                replace(
-                    hit,
-                    text=text,
-                    context=heading(first, near[hit.id]),
-                    page=first.page,
-                    confidence=first.confidence,
-                    start=first.start,
-                    end=last.end,
-                    sentences=texts,
-                )
-            )
+        text = texts[hit.document][first.start : last.end].replace(PAGE_BREAK, "\n")
+        if text := text or " ".join(said):
+            found = replace(hit, text=text, context=heading(first, near[hit.id]), sentences=said)
+            found = replace(found, page=first.page, confidence=first.confidence)
+            passages.append(replace(found, start=first.start, end=last.end))
     return passages
 
 
@@ -241,10 +224,8 @@ def in_paragraphs(hits: Sequence[DocumentHit], files: Path) -> list[DocumentHit]
     found = list[DocumentHit]()
     for hit in hits:
         text = texts.get(hit.document, "")
-        if text and any(
-            hit.document == other.document and hit.start < other.end and other.start < hit.end
-            for other in found
-        ):
+        beside = (other for other in found if text and other.document == hit.document)
+        if any(hit.start < other.end and other.start < hit.end for other in beside):
             continue
         if text and (end := whole_end(text, hit.start, hit.end)) > hit.end:
             hit = replace(hit, text=text[hit.start : end], end=end)

@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 from app.api.openai.field_types import UNSENT
 from app.api.openai.paging import Deleted, Order, Page, Paging
 from app.container import State
-from app.documents.progress import Progress
+from app.documents.ingestion import Progress
 from app.documents.readers.common import Properties
 from app.documents.readers.sniff import FileKind
 from app.documents.store import MAX_WINDOW, DocumentStore

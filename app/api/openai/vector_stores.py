@@ -19,9 +19,9 @@ from app.api.openai.openapi import failures
 from app.api.openai.paging import Deleted, Page, Paged
 from app.api.openai.spellings import Lenient
 from app.container import AppState, State
-from app.documents.adding import SEARCHED
 from app.documents.folders.keeping import CANCELLED
 from app.documents.hits import DocumentHit, Scope
+from app.documents.store import SEARCHED
 from app.storage.tables import Document, Status
 from dragon.errors import InvalidRequestError, NotFoundError
 

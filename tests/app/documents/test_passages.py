@@ -41,9 +41,7 @@ async def test_a_short_document_comes_whole_with_its_heading(store: DocumentStor
     assert await store.passages_about("When does the plumber come?", 5) == []
 
 
-async def test_of_a_long_one_comes_what_stands_around_what_was_found(
-    store: DocumentStore,
-) -> None:
+async def test_of_a_long_one_comes_what_stands_around_a_hit(store: DocumentStore) -> None:
     text = f"{prose(60)}{NOTE.decode()}\n{prose(60, 'harbour')}"
     await ingest(store, "long.txt", text.encode())
     passages = await store.passages_about("Where is the spare key?", 2)
