@@ -12,13 +12,13 @@ from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 from app.api.openai.field_types import (
     JsonObject,
     Limit,
+    Neutral,
     Stop,
     Str,
     Temperature,
     TopK,
     TopP,
     invalid,
-    neutral,
     text_of_parts,
     wrong,
 )
@@ -161,7 +161,7 @@ class MessageTool(Lenient):
     AT: ClassVar = "tools[]."
     NOTHING: ClassVar = frozenset({"cache_control", "eager_input_streaming"})
 
-    type: Annotated[Any, neutral("custom")] = None
+    type: Annotated[Any, Neutral("custom")] = None
     name: Name
     description: Str | None = None
     input_schema: JsonObject
@@ -239,10 +239,6 @@ class MessageMetadata(Lenient):
     user_id: Str | None = None
 
 
-class MessagesChat(ChatBody):
-    FORMAT: ClassVar = "output_config.format"
-
-
 class MessagesBody(Lenient):
     """`POST /v1/messages`. `count_tokens` takes the same body, or a part of it."""
 
@@ -264,8 +260,8 @@ class MessagesBody(Lenient):
     metadata: MessageMetadata | None = None
     dragon: DragonOptions | None = None
 
-    container: Annotated[Any, neutral()] = None
-    mcp_servers: Annotated[Any, neutral([])] = None
+    container: Annotated[Any, Neutral()] = None
+    mcp_servers: Annotated[Any, Neutral([])] = None
 
     @property
     def user(self) -> str | None:
@@ -299,7 +295,7 @@ class MessagesBody(Lenient):
             "response_format": output.response_format(),
             "dragon": self.dragon,
         }
-        return MessagesChat.model_validate(asked)
+        return ChatBody.model_validate(asked)
 
     def _thinks(self) -> bool | None:
         """By default Anthropic's models do not think; None leaves it to the model."""

@@ -12,17 +12,15 @@ from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
 from app.api.anthropic.bodies import MessagesBody
-from app.api.openai import dragon_fields
 from app.api.openai.delivery import Choice, begun, choice_of, respond
-from app.api.openai.dragon_fields import DragonReply
 from app.api.openai.field_types import UNSENT
 from app.api.openai.models import require_model
 from app.api.openai.openapi import failures
-from app.api.openai.parameters import chat_requests, offered, reading_of, rendering_of
+from app.api.openai.parameters import chat_requests, reading_of
+from app.api.openai.replies import DragonReply, dragon_reply
 from app.api.openai.schemas import DragonOptions
 from app.api.openai.sse import EventStream, named
 from app.api.openai.tokenize import chat_ids
-from app.api.openai.turns import as_messages
 from app.container import State
 from app.generation.events import Event, TextDelta
 from app.generation.service import GenerationService
@@ -185,8 +183,7 @@ class MessageRenderer:
             ),
         }
         if self._options is not None:
-            provenance = self._options.provenance
-            found["dragon"] = dragon_fields.reply([self._choice], provenance=provenance)
+            found["dragon"] = dragon_reply([self._choice], self._options)
         return found
 
 
@@ -232,7 +229,7 @@ async def create_message(http: Request, body: MessagesBody, state: State) -> Res
     """Answer a conversation, at once or as a stream."""
     require_model(body.model, state.generation.model_name)
     chat = body.as_openai()
-    (request,) = await chat_requests(chat, state)
+    (request,) = await chat_requests(chat, state, "output_config.format")
     choice = choice_of(request)
     reading = reading_of(chat, request, state.generation.tokenizer)
     renderer = MessageRenderer(choice, state.generation, reading, body.dragon)
@@ -243,10 +240,7 @@ async def create_message(http: Request, body: MessagesBody, state: State) -> Res
 @router.post("/count_tokens", responses=failures(404))
 async def count_tokens(body: MessagesBody, state: State) -> TokenCount:
     """Count the tokens of a message's prompt, including tools and template."""
-    tokenizer = state.generation.tokenizer
     require_model(body.model, state.generation.model_name)
     chat = body.as_openai()
-    messages = as_messages(chat.messages)
-    tools, _ = offered(chat, tokenizer, messages)
-    ids = await chat_ids(tokenizer, messages, rendering_of(chat, tools, tokenizer))
+    ids = await chat_ids(chat, chat.messages, state.generation.tokenizer)
     return TokenCount(input_tokens=len(ids))

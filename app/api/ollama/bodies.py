@@ -13,10 +13,10 @@ from app.api.openai.field_types import (
     LISTED,
     JsonObject,
     Limit,
+    Neutral,
     Str,
     Top,
     invalid,
-    neutral,
     unicode_within,
 )
 from app.api.openai.schemas import (
@@ -84,14 +84,6 @@ def _response_format(given: Format) -> ResponseFormat | None:
     return ResponseFormat.model_validate({"type": "json_schema", "schema": given})
 
 
-class OllamaChat(ChatBody):
-    FORMAT: ClassVar = "format"
-
-
-class OllamaCompletion(CompletionBody):
-    FORMAT: ClassVar = "format"
-
-
 class _Named(Lenient):
     """A request that names a model; older programs do so by `name`."""
 
@@ -147,7 +139,7 @@ class OllamaBody(_Named):
             "reasoning_effort": self.think if isinstance(self.think, str) else None,
             "truncation": "disabled" if self.truncate is False else "auto",
         }
-        return OllamaChat.model_validate(shown | self._shared(usual_temperature))
+        return ChatBody.model_validate(shown | self._shared(usual_temperature))
 
 
 class OllamaCalled(Lenient):
@@ -176,7 +168,7 @@ class OllamaMessage(Lenient):
     ] = None
     tool_name: Str | None = None
     tool_call_id: Str | None = None
-    images: Annotated[Any, neutral([])] = None
+    images: Annotated[Any, Neutral([])] = None
     thinking: Str | None = None
 
     def turn(self, number: int) -> ChatMessage:
@@ -224,16 +216,16 @@ class OllamaGenerateBody(OllamaBody):
     raw: bool | None = None
     suffix: Str = ""
 
-    template: Annotated[Any, neutral("")] = None
-    context: Annotated[Any, neutral([])] = None
-    images: Annotated[Any, neutral([])] = None
+    template: Annotated[Any, Neutral("")] = None
+    context: Annotated[Any, Neutral([])] = None
+    images: Annotated[Any, Neutral([])] = None
 
     def as_openai(self, usual_temperature: float | None) -> ChatBody | CompletionBody:
         """The equivalent request in OpenAI's shape."""
         if self.raw or self.suffix:
             top = (self.top_logprobs or 0) if self.logprobs else None
             shown = {"prompt": self.prompt, "suffix": self.suffix, "logprobs": top}
-            return OllamaCompletion.model_validate(shown | self._shared(usual_temperature))
+            return CompletionBody.model_validate(shown | self._shared(usual_temperature))
         system = [ChatMessage(role="system", content=self.system)] if self.system else []
         question = ChatMessage(role="user", content=self.prompt)
         return self._chat([*system, question], usual_temperature)

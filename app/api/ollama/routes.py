@@ -24,14 +24,13 @@ from app.api.ollama.bodies import (
     OllamaGenerateBody,
     OllamaShowBody,
 )
-from app.api.openai import dragon_fields
 from app.api.openai.delivery import begun, choice_of, respond
-from app.api.openai.dragon_fields import DragonReply
 from app.api.openai.field_types import UNSENT
 from app.api.openai.logprobs import Pairing, TokenLogprob, chat_logprobs
 from app.api.openai.models import UnknownModelError, require_model
 from app.api.openai.openapi import failures
 from app.api.openai.parameters import chat_requests, completion_requests, reading_of
+from app.api.openai.replies import DragonReply, dragon_reply
 from app.api.openai.schemas import ChatBody
 from app.api.openai.sse import EventStream, unless_gone
 from app.container import AppState, State
@@ -168,7 +167,6 @@ class LineRenderer(ABC):
         end = self.choice.answer.end
         total = time.monotonic_ns() - self._began
         first = min(total, int(1e6 * end.stats.get("ttft_ms", 0.0)))
-        own = self._body.dragon
         return {
             "done": True,
             "done_reason": end.reason,
@@ -178,7 +176,7 @@ class LineRenderer(ABC):
             "prompt_eval_duration": first,
             "eval_count": end.completion_tokens,
             "eval_duration": total - first,
-            "dragon": own and dragon_fields.reply([self.choice], provenance=False),
+            "dragon": dragon_reply([self.choice], self._body.dragon),
         }
 
     def _scored(self, details: Sequence[TokenDetail]) -> list[TokenLogprob]:
@@ -262,10 +260,10 @@ async def _respond(
     usual = USUAL_TEMPERATURE if state.generation.default_sampling.temperature is None else None
     asked, tokenizer, reading = body.as_openai(usual), state.generation.tokenizer, PLAIN
     if isinstance(asked, ChatBody):
-        (request,) = await chat_requests(asked, state)
+        (request,) = await chat_requests(asked, state, "format")
         reading = reading_of(asked, request, tokenizer)
     else:
-        (request,) = await completion_requests(asked, state)
+        (request,) = await completion_requests(asked, state, "format")
     renderer = kind(body, request, tokenizer, reading)
     events = begun(state, [renderer.choice])
     return await respond(http, events, renderer, stream=body.stream is not False, kind=LineStream)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from fastapi import APIRouter, Request
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from app.api.openai.field_types import UNSENT, Str, Strict, invalid, neutral
+from app.api.openai.field_types import UNSENT, Neutral, Str, Strict, invalid
 from app.api.openai.files import Store
 from app.api.openai.models import require_model
 from app.api.openai.openapi import failures
@@ -111,10 +111,10 @@ class RerankBody(Lenient):
     top_n: Annotated[int, Field(ge=1)] | None = None
     return_documents: bool | None = None
 
-    max_tokens_per_doc: Annotated[Any, neutral()] = None
-    max_chunks_per_doc: Annotated[Any, neutral()] = None
-    rank_fields: Annotated[Any, neutral(["text"])] = None
-    truncate: Annotated[Any, neutral()] = None
+    max_tokens_per_doc: Annotated[Any, Neutral()] = None
+    max_chunks_per_doc: Annotated[Any, Neutral()] = None
+    rank_fields: Annotated[Any, Neutral(["text"])] = None
+    truncate: Annotated[Any, Neutral()] = None
 
 
 class Ranked(BaseModel):

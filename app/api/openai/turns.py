@@ -10,9 +10,9 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, fie
 
 from app.api.openai.field_types import (
     JsonObject,
+    Neutral,
     Str,
     invalid,
-    neutral,
     text_of_parts,
     unicode_within,
 )
@@ -140,10 +140,10 @@ class ChatMessage(Lenient):
     content: Annotated[Text | None, Field(validate_default=True)] = None
     name: Str | None = None
     reasoning_content: Str | None = None
-    refusal: Annotated[Any, neutral()] = None
-    audio: Annotated[Any, neutral()] = None
-    annotations: Annotated[Any, neutral([])] = None
-    function_call: Annotated[Any, neutral()] = None
+    refusal: Annotated[Any, Neutral()] = None
+    audio: Annotated[Any, Neutral()] = None
+    annotations: Annotated[Any, Neutral([])] = None
+    function_call: Annotated[Any, Neutral()] = None
 
     @field_validator("tool_call_id")
     @classmethod

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
-from app.api.openai.field_types import LISTED, Names, Str, Strict, neutral, wrong
+from app.api.openai.field_types import LISTED, Names, Neutral, Str, Strict, wrong
 from app.api.openai.openapi import failures
 from app.api.openai.paging import Deleted, Page, Paged
 from app.api.openai.spellings import Lenient
@@ -95,18 +95,18 @@ class StoreBody(Strict):
 
     name: Str | None = None
     file_ids: Names = ()
-    chunking_strategy: Annotated[Any, neutral({"type": "auto"})] = None
-    description: Annotated[Any, neutral("")] = None
-    expires_after: Annotated[Any, neutral()] = None
-    metadata: Annotated[Any, neutral({})] = None
+    chunking_strategy: Annotated[Any, Neutral({"type": "auto"})] = None
+    description: Annotated[Any, Neutral("")] = None
+    expires_after: Annotated[Any, Neutral()] = None
+    metadata: Annotated[Any, Neutral({})] = None
 
 
 class StoreFileBody(Strict):
     """`POST /v1/vector_stores/{id}/files`."""
 
     file_id: Str
-    attributes: Annotated[Any, neutral({})] = None
-    chunking_strategy: Annotated[Any, neutral({"type": "auto"})] = None
+    attributes: Annotated[Any, Neutral({})] = None
+    chunking_strategy: Annotated[Any, Neutral({"type": "auto"})] = None
 
 
 class BatchFile(Lenient):
@@ -144,9 +144,9 @@ class StoreSearchBody(Strict):
         LISTED,
     ]
     max_num_results: Annotated[int, Field(ge=1, le=50)] = 10
-    filters: Annotated[Any, neutral()] = None
-    ranking_options: Annotated[Any, neutral({}, {"ranker": "auto"})] = None
-    rewrite_query: Annotated[Any, neutral(False)] = None
+    filters: Annotated[Any, Neutral()] = None
+    ranking_options: Annotated[Any, Neutral({}, {"ranker": "auto"})] = None
+    rewrite_query: Annotated[Any, Neutral(False)] = None
 
 
 class FoundText(BaseModel):

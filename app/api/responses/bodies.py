@@ -9,13 +9,13 @@ from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, field_v
 
 from app.api.openai.field_types import (
     Limit,
+    Neutral,
     Str,
     Strict,
     Temperature,
     Top,
     TopP,
     invalid,
-    neutral,
     wrong,
 )
 from app.api.openai.schemas import ChatBody, DragonOptions, StreamOptions
@@ -116,8 +116,8 @@ class FileSearch(Lenient):
     vector_store_ids: Annotated[list[Str], Field(max_length=1000)] = Field(default_factory=list)
     max_num_results: Annotated[int, Field(ge=1, le=32)] | None = None
 
-    filters: Annotated[Any, neutral()] = None
-    ranking_options: Annotated[Any, neutral()] = None
+    filters: Annotated[Any, Neutral()] = None
+    ranking_options: Annotated[Any, Neutral()] = None
 
 
 class FunctionTool(FunctionBody):
@@ -171,10 +171,6 @@ class ReasoningOptions(Lenient):
     effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
 
 
-class ResponseChat(ChatBody):
-    FORMAT: ClassVar = "text.format"
-
-
 class ResponseBody(Lenient):
     """`POST /v1/responses`."""
 
@@ -211,9 +207,9 @@ class ResponseBody(Lenient):
     max_tool_calls: int | None = None
     truncation: Literal["auto", "disabled"] | None = None
 
-    background: Annotated[Any, neutral(False)] = None
-    conversation: Annotated[Any, neutral()] = None
-    prompt: Annotated[Any, neutral()] = None
+    background: Annotated[Any, Neutral(False)] = None
+    conversation: Annotated[Any, Neutral()] = None
+    prompt: Annotated[Any, Neutral()] = None
     reasoning: ReasoningOptions | None = None
 
     @field_validator("tools")
@@ -290,7 +286,7 @@ class ResponseBody(Lenient):
             "truncation": self.truncation,
             "dragon": self._options(limits),
         }
-        return ResponseChat.model_validate(fields)
+        return ChatBody.model_validate(fields)
 
     def _choice(self) -> ToolChoice | None:
         """Which function to call; a search is no function, and happens in any case."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from app.api.openai import dragon_fields
 from app.api.openai.delivery import Choice
 from app.api.openai.logprobs import TokenLogprob, chat_logprobs
+from app.api.openai.replies import dragon_reply
 from app.api.openai.sse import named
 from app.api.responses.bodies import ResponseBody
 from app.api.responses.shapes import (
@@ -220,8 +220,7 @@ class ResponseRenderer:
 
     def _finished(self, view: ResponseView) -> ResponseObject:
         """The whole response, with the answer's origin if requested."""
-        own = self._body.dragon
-        dragon = own and dragon_fields.reply([self._choice], provenance=own.provenance)
+        dragon = dragon_reply([self._choice], self._body.dragon)
         return view.object().model_copy(update={"dragon": dragon})
 
     def _search(self) -> Iterator[bytes]:

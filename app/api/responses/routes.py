@@ -52,7 +52,7 @@ async def create_response(http: Request, body: ResponseBody, state: State) -> Re
         past = await _history(state.conversations, last)
     stores = [] if body.search is None else body.search.vector_store_ids
     chat = body.as_chat(past, await limits(stores, state))
-    (request,) = await chat_requests(chat, state)
+    (request,) = await chat_requests(chat, state, "text.format")
     choice, tokenizer = choice_of(request), state.generation.tokenizer
     view = _asked(body, request, state.generation.model_name, reading_of(chat, request, tokenizer))
     events = begun(state, [choice], body.user)

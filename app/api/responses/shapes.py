@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from app.api.openai.dragon_fields import DragonReply
 from app.api.openai.field_types import UNSENT
 from app.api.openai.logprobs import TokenLogprob
 from app.api.openai.paging import Page
+from app.api.openai.replies import DragonReply
 
 Status = Literal["in_progress", "completed", "incomplete", "failed", "cancelled"]
 

@@ -1,7 +1,7 @@
 """The stock `openai` client, unpatched, against a real port.
 
-Covers `app.api.openai.completions`, `app.api.openai.dragon_fields`, `app.api.openai.logprobs`,
-`app.api.openai.models`, `app.api.openai.parameters` and `app.api.openai.responses`.
+Covers `app.api.openai.completions`, `app.api.openai.logprobs`, `app.api.openai.models`,
+`app.api.openai.parameters` and `app.api.openai.replies`.
 """
 
 from __future__ import annotations
