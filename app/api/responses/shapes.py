@@ -24,8 +24,6 @@ class FileCitation(BaseModel):
 
 
 class OutputText(BaseModel):
-    """The text of a message."""
-
     type: Literal["output_text"] = "output_text"
     text: str
     annotations: list[FileCitation]
@@ -33,8 +31,6 @@ class OutputText(BaseModel):
 
 
 class OutputMessage(BaseModel):
-    """The assistant's message."""
-
     id: str
     type: Literal["message"] = "message"
     status: Literal["in_progress", "completed", "incomplete"]
@@ -54,10 +50,10 @@ class FunctionCall(BaseModel):
 
 
 class FoundFile(BaseModel):
-    """A passage that was found."""
+    """A passage that was found, made from the fields of a `Source`."""
 
-    file_id: str
-    filename: str
+    file_id: Annotated[str, Field(validation_alias="id")]
+    filename: Annotated[str, Field(validation_alias="title")]
     score: float
     text: str
     attributes: dict[str, str] = Field(default_factory=dict)
@@ -74,8 +70,6 @@ class FileSearchCall(BaseModel):
 
 
 class ReasoningText(BaseModel):
-    """Reasoning of the model."""
-
     type: Literal["reasoning_text"] = "reasoning_text"
     text: str
 
@@ -93,32 +87,17 @@ class Reasoning(BaseModel):
 Output = FileSearchCall | Reasoning | OutputMessage | FunctionCall
 
 
-class InputDetails(BaseModel):
-    """Details of the prompt's tokens."""
-
-    cached_tokens: int = 0
-    cache_write_tokens: int = 0
-
-
-class OutputDetails(BaseModel):
-    """Details of the answer's tokens."""
-
-    reasoning_tokens: int = 0
-
-
 class ResponseUsage(BaseModel):
     """Tokens of the conversation and of the answer; retrieved documents do not count."""
 
     input_tokens: int
-    input_tokens_details: InputDetails = Field(default_factory=InputDetails)
+    input_tokens_details: dict[str, int] = {"cached_tokens": 0, "cache_write_tokens": 0}
     output_tokens: int
-    output_tokens_details: OutputDetails = Field(default_factory=OutputDetails)
+    output_tokens_details: dict[str, int] = {"reasoning_tokens": 0}
     total_tokens: int
 
 
 class ResponseError(BaseModel):
-    """Why it failed."""
-
     code: Literal["server_error"] = "server_error"
     message: str
 
@@ -146,7 +125,7 @@ class ResponseObject(BaseModel):
     previous_response_id: str | None
     store: bool
     temperature: float
-    text: dict[str, Any] = Field(default_factory=lambda: {"format": {"type": "text"}})
+    text: dict[str, Any] = {"format": {"type": "text"}}
     tool_choice: Any = "auto"
     tools: list[dict[str, Any]]
     top_p: float
