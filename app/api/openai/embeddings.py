@@ -19,7 +19,6 @@ from app.container import State
 
 router = APIRouter(prefix="/v1/embeddings", tags=["embeddings"])
 
-
 MAX_INPUTS = 2048
 
 
@@ -44,20 +43,12 @@ class EmbeddingObject(BaseModel):
     embedding: list[float] | str
 
 
-class EmbeddingUsage(BaseModel):
-    """Tokens of the inputs, special ones included."""
-
-    prompt_tokens: int
-    total_tokens: int
-
-
 class EmbeddingList(BaseModel):
-    """The vectors, in the order of the inputs."""
-
     object: Literal["list"]
     data: list[EmbeddingObject]
     model: str
-    usage: EmbeddingUsage
+    # Tokens of the inputs, special ones included.
+    usage: dict[Literal["prompt_tokens", "total_tokens"], int]
 
 
 @router.post("", response_model=EmbeddingList, responses=failures(404))

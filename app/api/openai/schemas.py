@@ -27,7 +27,7 @@ from app.api.openai.field_types import (
     TopP,
     conflict,
 )
-from app.api.openai.spellings import NOTHING, SPELLINGS, Lenient, unfolded
+from app.api.openai.spellings import NOTHING, SPELLINGS, STRUCTURED, Lenient
 from app.api.openai.structured import ResponseFormat, allowed_of, choice_of, held_to, schema_of
 from app.api.openai.turns import MAX_TURNS, ChatMessage, ToolChoice, Tools
 from app.generation.events import Details
@@ -173,7 +173,16 @@ class GenerationBody(SamplingBody):
     @model_validator(mode="before")
     @classmethod
     def _unfolded(cls, given: Any) -> Any:
-        return unfolded(given)
+        """Move the members of `structured_outputs` beside the other parameters."""
+        if not isinstance(given, dict) or not isinstance(given.get("structured_outputs"), dict):
+            return given
+        rest = {name: value for name, value in given.items() if name != "structured_outputs"}
+        for name, value in given["structured_outputs"].items():
+            if name == "json_object":
+                rest |= {"guided_json": {"type": "object"}} if value else {}
+            else:
+                rest[STRUCTURED.get(name, f"structured_outputs.{name}")] = value
+        return rest
 
     @model_validator(mode="after")
     def _agrees(self) -> Self:

@@ -70,8 +70,6 @@ async def search(body: SearchRequest, documents: Store) -> SearchReply:
 
 
 class TextDocument(Strict):
-    """A document as an object."""
-
     text: Str
 
 
@@ -126,8 +124,6 @@ class Ranked(BaseModel):
 
 
 class RankedList(BaseModel):
-    """The documents, best first."""
-
     id: str
     model: str
     results: list[Ranked]

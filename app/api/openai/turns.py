@@ -39,8 +39,6 @@ class FunctionBody(Lenient):
 
 
 class ToolBody(Lenient):
-    """A tool: a function of the client's own."""
-
     AT: ClassVar = "tools[]."
 
     type: Literal["function"]
@@ -54,14 +52,10 @@ class ToolBody(Lenient):
 
 
 class NamedFunction(Lenient):
-    """The name of a function."""
-
     name: Name
 
 
 class NamedTool(Lenient):
-    """The one tool to call."""
-
     type: Literal["function"]
     function: NamedFunction
 
@@ -92,18 +86,12 @@ class CalledFunction(Lenient):
 
 
 class CallBody(Lenient):
-    """A call in an earlier turn."""
-
     AT: ClassVar = "messages[].tool_calls[]."
     NOTHING: ClassVar = frozenset({"index"})
 
     id: Str
     type: Literal["function"] = "function"
     function: CalledFunction
-
-    def call(self) -> ToolCall:
-        """The equivalent in the engine's form."""
-        return ToolCall(self.function.name, self.function.arguments, self.id)
 
 
 def _of_an_assistant(calls: T, info: ValidationInfo) -> T:
@@ -117,8 +105,6 @@ OfAnAssistant = AfterValidator(_of_an_assistant)
 
 
 class TextPart(Lenient):
-    """A part of a message's content."""
-
     type: Literal["text", "input_text", "output_text"]
     text: str
 
@@ -166,7 +152,10 @@ def as_messages(messages: Sequence[ChatMessage]) -> list[Message]:
         Message(
             "system" if each.role == "developer" else each.role,
             each.content or "",
-            tuple(call.call() for call in each.tool_calls or ()),
+            tuple(
+                ToolCall(call.function.name, call.function.arguments, call.id)
+                for call in each.tool_calls or ()
+            ),
             each.tool_call_id or "",
             each.reasoning_content or "",
             each.name or "",
