@@ -12,14 +12,13 @@ from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
 from app.api.anthropic.bodies import MessagesBody
-from app.api.openai.delivery import Choice, begun, choice_of, respond
+from app.api.openai.delivery import Choice, EventStream, begun, choice_of, named, respond
 from app.api.openai.field_types import UNSENT
 from app.api.openai.models import require_model
 from app.api.openai.openapi import failures
 from app.api.openai.parameters import chat_requests, reading_of
 from app.api.openai.replies import DragonReply, dragon_reply
 from app.api.openai.schemas import DragonOptions
-from app.api.openai.sse import EventStream, named
 from app.api.openai.tokenize import chat_ids
 from app.container import State
 from app.generation.events import Event, TextDelta

@@ -23,7 +23,7 @@ from app.api.ollama.bodies import (
     OllamaGenerateBody,
     OllamaShowBody,
 )
-from app.api.openai.delivery import begun, choice_of, respond
+from app.api.openai.delivery import EventStream, begun, choice_of, respond, unless_gone
 from app.api.openai.field_types import UNSENT
 from app.api.openai.logprobs import Pairing, TokenLogprob, chat_logprobs
 from app.api.openai.models import UnknownModelError, require_model
@@ -31,7 +31,6 @@ from app.api.openai.openapi import failures
 from app.api.openai.parameters import chat_requests, completion_requests, reading_of
 from app.api.openai.replies import DragonReply, dragon_reply
 from app.api.openai.schemas import ChatBody
-from app.api.openai.sse import EventStream, unless_gone
 from app.container import AppState, State
 from app.generation.events import Detailed, Event, GenerationRequest, TextDelta, TokenDetail
 from app.problems import Problem

@@ -20,8 +20,14 @@ from app.api.openai.parameters import chat_requests, reading_of
 from app.api.openai.turns import CallBody, CalledFunction, ChatMessage
 from app.api.openai.vector_stores import limits
 from app.api.responses.bodies import RESULTS, ResponseBody
-from app.api.responses.render import ResponseRenderer, ResponseView
-from app.api.responses.shapes import InputItem, InputItems, ResponseObject, Status
+from app.api.responses.render import (
+    InputItem,
+    InputItems,
+    ResponseObject,
+    ResponseRenderer,
+    ResponseView,
+    Status,
+)
 from app.cancellation import to_the_end
 from app.container import State
 from app.conversations.record import Before, Ending, Written

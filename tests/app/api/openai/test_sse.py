@@ -110,7 +110,7 @@ async def test_multibyte_text_arrives_whole(
 def test_comments_keep_a_stream_alive_during_the_prefill(
     address: str, generation: FakeGeneration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.api.openai.sse.KEEP_ALIVE_S", 0.01)
+    monkeypatch.setattr("app.api.openai.delivery.KEEP_ALIVE_S", 0.01)
     generation.prefilling.set()
     lines: list[str] = []
     with httpx.stream(
