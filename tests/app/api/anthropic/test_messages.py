@@ -169,14 +169,6 @@ async def test_blocks_say_what_strings_say(
     assert one.messages[-1].content == "A\nB"
 
 
-async def test_a_turn_of_the_assistants_is_gone_on_with(
-    client: httpx.AsyncClient, generation: FakeGeneration
-) -> None:
-    await asked(client, messages=[USER, {"role": "assistant", "content": "The key"}])
-    (request,) = generation.requests
-    assert generation.tokenizer.decode(request.conversation).endswith("The key")
-
-
 async def test_a_limit_of_a_larger_model_is_no_mistake(
     client: httpx.AsyncClient, generation: FakeGeneration
 ) -> None:

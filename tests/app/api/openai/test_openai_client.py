@@ -102,16 +102,6 @@ def test_several_choices_share_the_seed_and_count_the_prompt_once(
     assert reply.usage.prompt_tokens == len(generation.requests[0].conversation)
 
 
-def test_several_choices_streamed(stock: openai.OpenAI, generation: FakeGeneration) -> None:
-    texts, ends = ["", "", ""], 0
-    for chunk in stock.chat.completions.create(model="dragon-7m", messages=ASK, n=3, stream=True):
-        choice = chunk.choices[0]
-        texts[choice.index] += choice.delta.content or ""
-        ends += choice.finish_reason == "stop"
-    assert texts == [generation.script] * 3
-    assert ends == 3
-
-
 def test_completions_take_every_kind_of_prompt(
     stock: openai.OpenAI, generation: FakeGeneration
 ) -> None:
