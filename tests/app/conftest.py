@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import threading
 import time
@@ -201,6 +202,20 @@ def serving(app: FastAPI) -> Iterator[str]:
         finally:
             served.should_exit = True
             thread.join()
+
+
+@contextmanager
+def hanging_up(address: str, path: str, body: dict[str, Any]) -> Iterator[None]:
+    """A request whose client hangs up at the end, having read nothing."""
+    host, port = address.split(":")
+    content = json.dumps(body)
+    with socket.create_connection((host, int(port))) as client:
+        client.sendall(
+            f"POST {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {KEY}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+            f"{content}".encode()
+        )
+        yield
 
 
 @pytest.fixture
