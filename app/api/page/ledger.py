@@ -14,8 +14,8 @@ from pydantic import BaseModel
 from app.api.openai.openapi import failures
 from app.container import State
 from app.ledger import verify
-from app.ledger.leakage import GramCounts
-from app.ledger.reads import Passage, reads
+from app.ledger.leakage import GramCounts, Part
+from app.ledger.writer import Passage
 from app.storage.tables import LedgerAnswer
 
 router = APIRouter(prefix="/api/ledger", tags=["ledger"])
@@ -34,10 +34,6 @@ class Frame(BaseModel):
     digest: str
     previous: str
     hash: str
-
-    @classmethod
-    def of(cls, link: verify.ChainEntry) -> Frame:
-        return cls(seq=link.seq, previous=link.previous, hash=link.hash, **vars(link.entry))
 
 
 class Total(BaseModel):
@@ -80,13 +76,6 @@ class Epsilon(BaseModel):
     passages: list[float] | None
 
 
-class GivenPart(BaseModel):
-    """Words of one kind that the cloud was asked with."""
-
-    kind: str
-    text: str | None
-
-
 class AnswerLedger(BaseModel):
     """All that left the device for an answer; `fivegrams` is null until it is over.
 
@@ -103,7 +92,7 @@ class AnswerLedger(BaseModel):
     left: str | None
     asked: str | None
     words: list[str] | None
-    given: list[GivenPart] | None
+    given: list[Part] | None
     frames: list[Frame]
     bytes: int
     kinds: dict[str, Total]
@@ -145,8 +134,7 @@ async def list_answers(
     found = await verify.answers(state.ledger.sessions, limit, before)
     return AnswerList(
         data=[
-            AnswerSummary(**_begun(each.answer), frames=each.frames, bytes=each.bytes)
-            for each in found
+            AnswerSummary(**_begun(row), frames=frames, bytes=size) for row, frames, size in found
         ]
     )
 
@@ -155,16 +143,14 @@ async def list_answers(
 async def export(state: State) -> StreamingResponse:
     """The whole chain, one JSON line per entry, from the first."""
     await state.ledger.written()
-    return StreamingResponse(
-        _lines(verify.chain(state.ledger.sessions)),
-        media_type="application/x-ndjson",
-        headers={"Content-Disposition": 'attachment; filename="dragon-ledger.jsonl"'},
-    )
 
+    async def lines() -> AsyncIterator[bytes]:
+        async for link in verify.chain(state.ledger.sessions):
+            entry = {"answer": link[0].answer, **_frame(link).model_dump()}
+            yield orjson.dumps(entry) + b"\n"
 
-async def _lines(chain: AsyncIterator[verify.ChainEntry]) -> AsyncIterator[bytes]:
-    async for link in chain:
-        yield orjson.dumps({"answer": link.entry.answer, **Frame.of(link).model_dump()}) + b"\n"
+    headers = {"Content-Disposition": 'attachment; filename="dragon-ledger.jsonl"'}
+    return StreamingResponse(lines(), media_type="application/x-ndjson", headers=headers)
 
 
 @router.get("/reads")
@@ -174,7 +160,7 @@ async def list_reads(
     before: str | None = None,
 ) -> ReadList:
     """What programs were given, newest first, after the one with id `before`."""
-    found = await reads(state.ledger.sessions, limit, before)
+    found = await verify.reads(state.ledger.sessions, limit, before)
     return ReadList(data=[ReadEntry.model_validate(row, from_attributes=True) for row in found])
 
 
@@ -183,26 +169,42 @@ async def get_answer(answer: str, state: State) -> AnswerLedger:
     """Every frame that left the device for an answer."""
     await state.ledger.written()
     row, links = await verify.answer(state.ledger.sessions, answer)
-    spending = state.ledger.spending
-    spent = None if row.passages is None else await spending.spent(row.passages)
+    frames = [_frame(link) for link in links]
     kinds: defaultdict[str, Total] = defaultdict(Total)
-    for link in links:
-        kinds[link.entry.kind].frames += 1
-        kinds[link.entry.kind].bytes += link.entry.bytes
+    for frame in frames:
+        kinds[frame.kind].frames += 1
+        kinds[frame.kind].bytes += frame.bytes
+    counts = None
+    if row.documents is not None:
+        counts = GramCounts(row.documents, row.drafts or 0, row.answer or 0)
+    epsilon = None
+    if row.epsilon is not None:
+        spending, passages = state.ledger.spending, row.passages
+        spent = None if passages is None else await spending.spent(passages)
+        epsilon = Epsilon(**row.epsilon, passages=spent)
     return AnswerLedger(
         **_begun(row),
         asked=row.asked,
         words=row.words,
-        given=None if row.given is None else [GivenPart(**part) for part in row.given],
-        frames=[Frame.of(link) for link in links],
-        bytes=sum(link.entry.bytes for link in links),
+        given=None if row.given is None else [Part(**part) for part in row.given],
+        frames=frames,
+        bytes=sum(frame.bytes for frame in frames),
         kinds=kinds,
-        fivegrams=(
-            None
-            if row.documents is None
-            else GramCounts(row.documents, row.drafts or 0, row.answer or 0)
-        ),
-        epsilon=None if row.epsilon is None else Epsilon(**row.epsilon, passages=spent),
+        fivegrams=counts,
+        epsilon=epsilon,
+    )
+
+
+def _frame(link: verify.Link) -> Frame:
+    entry, previous = link
+    return Frame(
+        seq=entry.seq,
+        at=entry.at,
+        kind=entry.kind,
+        bytes=entry.bytes,
+        digest=entry.digest,
+        previous=previous,
+        hash=entry.hash,
     )
 
 
