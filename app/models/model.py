@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -86,13 +85,9 @@ class Model:
         """The model, refused if it needs more than `memory` bytes."""
         if self.refusal or self.memory is None or self.memory <= memory:
             return self
-        says = localizable(
-            "model.large",
-            "It needs about {needed} of memory; this machine has {there}.",
-            needed=gigabytes(self.memory),
-            there=gigabytes(memory),
-        )
-        return replace(self, refusal=says)
+        large = "It needs about {needed} of memory; this machine has {there}."
+        needed, there = gigabytes(self.memory), gigabytes(memory)
+        return replace(self, refusal=localizable("model.large", large, needed=needed, there=there))
 
 
 def installed_memory() -> int:
@@ -110,8 +105,6 @@ def _resolved(path: Path | str) -> str:
 
 # Models in files.
 
-
-_INSTALL = "pip install dragon-rag"
 
 _PART = re.compile(r"-(\d{5})-of-(\d{5})$")
 _DEPTHS = ("*.gguf", "*/*.gguf", "*/*/*.gguf")
@@ -169,23 +162,13 @@ def gguf(path: Path, where: str, name: str = "", link: Path | None = None) -> Mo
         refusal = localizable("model.broken", "The file {why}.", why=why)
         return Model(name, ModelKind.FILE, where, setting, file=file, refusal=refusal)
     memory = size + header.context * header.kv_bytes
-    return Model(
-        *(name, ModelKind.FILE, where, setting, size, memory, header.context),
-        refusal=_gguf_refusal(header),
-        file=file,
-    )
-
-
-def _gguf_refusal(header: GgufHeader) -> str:
-    if not header.writes:
-        return localizable(
-            "model.architecture",
-            "It does not write text (architecture {name}).",
-            name=header.architecture or "unknown",
-        )
-    if find_spec("xllamacpp") is None:
-        return localizable("model.gguf", "llama.cpp is not installed: {command}", command=_INSTALL)
-    return ""
+    known = (size, memory, header.context)
+    model = Model(name, ModelKind.FILE, where, setting, *known, file=file)
+    if header.writes:
+        return model
+    mute, architecture = "It does not write text (architecture {name}).", header.architecture
+    refusal = localizable("model.architecture", mute, name=architecture or "unknown")
+    return replace(model, refusal=refusal)
 
 
 def _in(folder: Path, where: str, depths: Iterable[str]) -> Iterator[Model]:
@@ -265,25 +248,19 @@ def directory(path: Path, dtype: str) -> Model:
     try:
         config = AutoConfig.from_pretrained(str(path), local_files_only=True)
     except (OSError, ValueError, KeyError, ImportError) as error:
-        first = str(error).strip().partition("\n")[0]
-        return replace(
-            model,
-            refusal=localizable(
-                "model.configuration", "Its configuration cannot be read: {why}", why=first
-            ),
-        )
+        unread = "Its configuration cannot be read: {why}"
+        why = str(error).strip().partition("\n")[0]
+        return replace(model, refusal=localizable("model.configuration", unread, why=why))
     if not weights:
-        return replace(
-            model, refusal=localizable("model.weights", "Its weights have not been downloaded.")
-        )
+        lacking = localizable("model.weights", "Its weights have not been downloaded.")
+        return replace(model, refusal=lacking)
     text = config.get_text_config()
     loaded = _BYTES[dtype]
     stored = _BYTES.get(str(getattr(text, "dtype", "")).removeprefix("torch."), loaded)
     context = min(MAX_CONTEXT, int(getattr(text, "max_position_embeddings", 0) or MAX_CONTEXT))
     memory = size * loaded // stored + context * _kv_bytes(text, loaded)
-    return replace(
-        model, context=context, memory=memory, refusal=_directory_refusal(path, config, text)
-    )
+    refusal = _directory_refusal(path, config, text)
+    return replace(model, context=context, memory=memory, refusal=refusal)
 
 
 def _kv_bytes(config: Any, item: int) -> int:
@@ -295,19 +272,14 @@ def _kv_bytes(config: Any, item: int) -> int:
 def _directory_refusal(path: Path, config: Any, text: Any) -> str:
     architectures = getattr(config, "architectures", None) or []
     if architectures and not any("CausalLM" in name or "LMHead" in name for name in architectures):
-        return localizable(
-            "model.writes", "It does not write text ({name}).", name=str(architectures[0])
-        )
+        mute = "It does not write text ({name})."
+        return localizable("model.writes", mute, name=str(architectures[0]))
     if not (path / "tokenizer.json").exists():
         return localizable("model.tokenizer", "It has no tokenizer.json.")
     if any("sliding" in kind for kind in getattr(text, "layer_types", None) or ()):
-        return localizable(
-            "model.sliding",
-            "It has sliding attention, which is not supported; its .gguf file may serve.",
-        )
+        sliding = "It has sliding attention, which is not supported; its .gguf file may serve."
+        return localizable("model.sliding", sliding)
     if getattr(text, "attn_logit_softcapping", None) is not None:
-        return localizable(
-            "model.capped",
-            "It caps attention scores, which is not supported; its .gguf file may serve.",
-        )
+        capped = "It caps attention scores, which is not supported; its .gguf file may serve."
+        return localizable("model.capped", capped)
     return ""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.models.model import Model, ModelKind, gguf, in_usual_folders, lm_studio, ollama
+from app.models.model import ModelKind, gguf, in_usual_folders, lm_studio, ollama
 from dragon.inference.backends.llama_cpp.gguf import GgufHeader
 
 
@@ -90,11 +90,3 @@ def test_what_is_damaged_is_listed_with_the_reason(tmp_path: Path) -> None:
     path = tmp_path / "damaged.gguf"
     path.write_bytes(b"nothing")
     assert "damaged.gguf is damaged" in gguf(path, "here").refusal
-
-
-def test_without_llama_cpp_it_says_what_to_install(
-    embedded_gguf: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("app.models.model.find_spec", lambda name: None)
-    model: Model = gguf(embedded_gguf, "here")
-    assert "pip install dragon-rag" in model.refusal
