@@ -44,8 +44,14 @@ class BackgroundRun:
 
     def stop(self) -> None:
         """End it; what is written stays. Does nothing when repeated or after the end."""
+
+        def cancel() -> None:
+            ended = self.written.ending is not None
+            if self._task is not None and not ended and not self._task.cancelling():
+                self._task.cancel()
+
         # Later, since a task cancelled before its first step runs none of its code.
-        asyncio.get_running_loop().call_soon(self._cancel)
+        asyncio.get_running_loop().call_soon(cancel)
 
     async def follow(self) -> AsyncGenerator[Sequence[Event], None]:
         """All events so far, then more as they come; with the last ones it is `over`."""
@@ -77,11 +83,6 @@ class BackgroundRun:
             return 0
         return round(1000 * ((self._ended or time.monotonic()) - self._first))
 
-    def _cancel(self) -> None:
-        ended = self.written.ending is not None
-        if self._task is not None and not ended and not self._task.cancelling():
-            self._task.cancel()
-
     async def _run(self, prepare: Prepare, write: Write) -> None:
         over = asyncio.Event()
         saver = asyncio.create_task(self._save_until(over))
@@ -108,7 +109,10 @@ class BackgroundRun:
                 # Not cancelled: an interrupted transaction would keep the database locked.
                 await asyncio.gather(saver, return_exceptions=True)
                 # Whoever sees the end finds the whole answer stored.
-                await self._save()
+                written, ending = self.written, self.written.ending
+                state = MessageState.WRITING if ending is None else ending.state
+                whole = (written.text, written.record, written.tokens)
+                await self._store.save(self.id, state, *whole)
             except Exception as error:
                 self._end(Ending(MessageState.ERROR, reported(error, "storing an answer")))
             finally:
@@ -132,11 +136,6 @@ class BackgroundRun:
                 return
             written = self.written
             await self._store.save(self.id, MessageState.WRITING, written.text, written.record)
-
-    async def _save(self) -> None:
-        written = self.written
-        state = MessageState.WRITING if written.ending is None else written.ending.state
-        await self._store.save(self.id, state, written.text, written.record, written.tokens)
 
 
 class BackgroundRuns:

@@ -33,8 +33,7 @@ from app.storage.database import DATABASE, database_url, migrate
 from dragon.errors import ConfigurationError, DragonError
 
 _LOCK = "device.lock"
-_SERVED = "served"
-"""This file says that a database was created here."""
+_SERVED = "served"  # this file says that a database was created here
 
 
 class InUseError(ConfigurationError):
@@ -135,15 +134,13 @@ class _GoneError(Exception):
 def _write(data_dir: Path, out: Path, lost: set[str]) -> Contents:
     """Write the archive. Adds missing originals to `lost`; raises `_GoneError` for new ones."""
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as directory:
-        snapshot = Path(directory) / DATABASE
+        snapshot, whole = Path(directory) / DATABASE, Path(directory) / "archive"
         documents = _snapshot(data_dir / DATABASE, snapshot)
         files = _files(data_dir, documents)
         originals = {f"files/{document}/original" for document in documents}
-        gone = {name for name in originals if not files[name].exists()}
-        if gone - lost:
+        if gone := {name for name in originals - lost if not files[name].exists()}:
             lost |= gone
             raise _GoneError
-        whole = Path(directory) / "archive"
         with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, path in {DATABASE: snapshot, **files}.items():
                 try:
@@ -151,12 +148,9 @@ def _write(data_dir: Path, out: Path, lost: set[str]) -> Contents:
                 except FileNotFoundError:
                     if name in originals - lost:
                         raise _GoneError from None
-            contents = Contents(
-                VERSION,
-                datetime.now(UTC).isoformat(timespec="seconds"),
-                len(documents),
-                {each.filename: each.file_size for each in archive.infolist()},
-            )
+            created = datetime.now(UTC).isoformat(timespec="seconds")
+            sizes = {each.filename: each.file_size for each in archive.infolist()}
+            contents = Contents(VERSION, created, len(documents), sizes)
             archive.writestr(_LIST, json.dumps(asdict(contents)))
         whole.chmod(0o600)
         with whole.open("rb") as file:
@@ -177,12 +171,10 @@ def _files(data_dir: Path, documents: list[str]) -> dict[str, Path]:
     """The files of documents by name in the archive: originals, and text and vectors if present."""
     paths = {}
     for document in documents:
-        original = f"files/{document}/original"
-        paths[original] = data_dir / original
-        text, vectors = data_dir / "files" / document / "text", f"{document}.*.safetensors"
-        for path in (text, *sorted((data_dir / "index").glob(vectors))):
-            if path.exists():
-                paths[path.relative_to(data_dir).as_posix()] = path
+        folder, vectors = data_dir / "files" / document, f"{document}.*.safetensors"
+        derived = (folder / "text", *sorted((data_dir / "index").glob(vectors)))
+        for path in (folder / "original", *filter(Path.exists, derived)):
+            paths[path.relative_to(data_dir).as_posix()] = path
     return paths
 
 
@@ -221,11 +213,10 @@ def _swap(new: Path, data_dir: Path) -> None:
     """Replace the old files by the new ones; put the old ones back if that fails."""
     old = new / "old"
     old.mkdir()
-    moves = [
-        (data_dir / name, old / name)
-        for name in (*_FOLDERS, DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", "kv")
-    ]
-    moves += [(new / name, data_dir / name) for name in (*_FOLDERS, DATABASE)]
+    present = (*_FOLDERS, DATABASE)
+    leaving = (*present, f"{DATABASE}-wal", f"{DATABASE}-shm", "kv")
+    moves = [(data_dir / name, old / name) for name in leaving]
+    moves += [(new / name, data_dir / name) for name in present]
     done = []
     try:
         for source, target in moves:
@@ -266,7 +257,7 @@ def _opened(archive: Path) -> Iterator[tuple[zipfile.ZipFile, Contents]]:
             yield file, contents
     except FileNotFoundError:
         raise BackupError(f"There is no file {archive}.") from None
-    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, TypeError, ValueError):
+    except (zipfile.BadZipFile, zlib.error, EOFError, LookupError, TypeError, ValueError):
         raise damaged from None
     except RuntimeError:  # an entry is encrypted, or its compression is unknown
         raise damaged from None
@@ -279,7 +270,6 @@ def _opened(archive: Path) -> Iterator[tuple[zipfile.ZipFile, Contents]]:
 
 _AT_ONCE = 1000
 _VERSIONS = "alembic_version"
-_SEARCH = "message_search"
 # Folders watched on another machine are not watched here.
 _LEFT_OUT = frozenset({_VERSIONS, "watched_files", "watched_folders"})
 _INDEXED = """
@@ -344,7 +334,7 @@ def _copy(foreign: sqlite3.Connection, own: sqlite3.Connection) -> None:
     if _has(own, "watched_files"):
         # Documents of a folder stay, as if they had been uploaded.
         own.execute("UPDATE documents SET by_hand = 1")
-    if _has(own, _SEARCH):
+    if _has(own, "message_search"):
         own.execute(_INDEXED)
     for name, last in foreign.execute("SELECT name, seq FROM sqlite_sequence").fetchall():
         own.execute("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = ?", (last, name))
@@ -357,11 +347,8 @@ def _tables(own: sqlite3.Connection) -> list[str]:
     found = own.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY rowid")
     tables = found.fetchall()
     virtual = [name for name, sql in tables if (sql or "").startswith("CREATE VIRTUAL")]
-    return [
-        name
-        for name, _ in tables
-        if not (name in _LEFT_OUT or name.startswith(("sqlite_", *virtual)))
-    ]
+    made = ("sqlite_", *virtual)
+    return [name for name, _ in tables if name not in _LEFT_OUT and not name.startswith(made)]
 
 
 def _columns(database: sqlite3.Connection, table: str) -> list[str]:

@@ -43,8 +43,8 @@ class Total(BaseModel):
     bytes: int = 0
 
 
-class AnswerSummary(BaseModel):
-    """An answer; private ones have no frames. `left` says in words what left the device for it.
+class Answer(BaseModel):
+    """An answer; `left` says in words what left the device for it.
 
     It is null while the answer is written, and for answers from before it was recorded.
     """
@@ -53,6 +53,11 @@ class AnswerSummary(BaseModel):
     started_at: float
     private: bool
     left: str | None
+
+
+class AnswerSummary(Answer):
+    """An answer with the number of its frames; private ones have none."""
+
     frames: int
     bytes: int
 
@@ -76,7 +81,7 @@ class Epsilon(BaseModel):
     passages: list[float] | None
 
 
-class AnswerLedger(BaseModel):
+class AnswerLedger(Answer):
     """All that left the device for an answer; `fivegrams` is null until it is over.
 
     `left` says it in words: `asked` is what the cloud was asked ("nothing", "question", "prompt"),
@@ -86,10 +91,6 @@ class AnswerLedger(BaseModel):
     is null if unknown. `epsilon` is null for an answer without a privacy budget.
     """
 
-    answer: str
-    started_at: float
-    private: bool
-    left: str | None
     asked: str | None
     words: list[str] | None
     given: list[Part] | None

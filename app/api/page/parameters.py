@@ -67,7 +67,10 @@ async def branch_request(
     """
     begins = []
     if project is not None:
-        params = await _within(state, project, params)
+        if params.documents is None and params.collections is None:
+            held = {name for name, _ in await state.documents.collections()}
+            chosen = {"collections": (project,)} if project in held else {"documents": ()}
+            params = params.model_copy(update=chosen)
         instruction = await state.conversations.projects.instruction(project)
         if instruction and not state.generation.quotes:
             begins = [tokenizer.Message("system", instruction)]
@@ -87,15 +90,6 @@ async def branch_request(
             shown=(*(prompt.shown or prompt.tokens), *encode(known.of(begun))),
         )
     return request_of(state, prompt, params), (len(whole) - len(messages)) // 2
-
-
-async def _within(state: AppState, project: str, params: Params) -> Params:
-    """The parameters with the project's documents, unless some are chosen."""
-    if params.documents is not None or params.collections is not None:
-        return params
-    held = {name for name, _ in await state.documents.collections()}
-    chosen = {"collections": (project,)} if project in held else {"documents": ()}
-    return params.model_copy(update=chosen)
 
 
 def _turns(path: Sequence[StoredMessage], *, private: bool) -> list[tokenizer.Message]:
