@@ -34,12 +34,8 @@ _insertion: ColumnElement[int] = literal_column("conversations.rowid")
 _NO_MESSAGE = localizable("chat.message", "This message no longer exists.")
 
 
-@dataclass(frozen=True)
-class Listed:
-    """A conversation in the list; `found` is the snippet that a search found, else None."""
-
-    conversation: Conversation
-    found: str | None = None
+Listed = tuple[Conversation, str | None]
+"""A conversation in the list, and the snippet that a search found."""
 
 
 class ConversationStore:
@@ -91,13 +87,13 @@ class ConversationStore:
             else:
                 query = query.where(Conversation.archived.is_(archived), ~Conversation.pinned)
             rows = await session.scalars(query.limit(limit))
-            return [Listed(row, found.get(row.id)) for row in rows]
+            return [(row, found.get(row.id)) for row in rows]
 
     async def pinned(self, project: str | None = None) -> Sequence[Listed]:
         """All that are pinned, the latest first."""
         async with self._sessions() as session:
             rows = await session.scalars(_latest(project).where(Conversation.pinned))
-            return [Listed(row) for row in rows]
+            return [(row, None) for row in rows]
 
     async def get(self, identity: str) -> Conversation:
         """One conversation. Raises `NotFoundError`."""
@@ -283,10 +279,7 @@ class ConversationStore:
             return found
 
     async def ledgers(self, identity: str, answer: str | None = None) -> set[str]:
-        """The ids in the ledger of a conversation's answers, or of one and those after it.
-
-        Raises `NotFoundError`.
-        """
+        """The ledger ids of all answers, or of one and those after it. Raises `NotFoundError`."""
         messages = await self.messages(identity)
         chosen = messages if answer is None else _turn(messages, answer)
         return {key for each in chosen for key in _ledgers(each)}
@@ -353,10 +346,7 @@ async def _delete(session: AsyncSession, conversation: str) -> None:
 
 
 def _turn(messages: Sequence[StoredMessage], answer: str) -> list[StoredMessage]:
-    """A question, its answer and what follows, of a conversation's messages in order.
-
-    Raises `NotFoundError`.
-    """
+    """A question, its answer and what follows, of all messages. Raises `NotFoundError`."""
     parents = {message.id: message.parent_id for message in messages}
     if answer not in parents:
         raise NotFoundError(_NO_MESSAGE)
@@ -451,10 +441,9 @@ class Projects:
             chats = {row[0]: row[1] for row in await session.execute(of_project)}
             every = await session.scalars(select(Project))
             instructions = {project.name: project.instruction for project in every}
-        names = sorted({name for name in files if name} | instructions.keys(), key=str.casefold)
         return [
             ProjectSummary(name, instructions.get(name, ""), files.get(name, 0), chats.get(name, 0))
-            for name in names
+            for name in sorted({*filter(None, files), *instructions}, key=str.casefold)
         ]
 
     async def put(self, name: str, instruction: str) -> str:

@@ -24,10 +24,7 @@ _BY_HAND = Path(".env")
 
 
 def prepare(model: Model) -> None:
-    """Create the link for a file that is run by another name.
-
-    Raises `InvalidRequestError` for a model that cannot be used, `StorageError` on failure.
-    """
+    """Create the link that a file is run by. Raises `InvalidRequestError`, `StorageError`."""
     if model.refusal:
         refused, why = "{name} does not serve. {why}", model.refusal
         message = localizable("model.refused", refused, name=model.name, why=why)

@@ -90,10 +90,7 @@ def look(settings: Settings, keys: Mapping[str, SecretStr] = MappingProxyType({}
 
 
 def model_named(name: str, settings: Settings) -> Model:
-    """A model that was found, or what `DRAGON_MODEL` would accept: a path, a hub name, a URL.
-
-    Raises `NotFoundError` if there is none of that name.
-    """
+    """A model found, or what `DRAGON_MODEL` would accept. Raises `NotFoundError`."""
     try:
         return look(settings).named(name)
     except NotFoundError:

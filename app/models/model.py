@@ -187,10 +187,7 @@ def _sorted(folder: Path, patterns: Iterable[str]) -> list[Path]:
 
 
 def _parts(path: Path) -> list[Path]:
-    """All files of a split model, the first of which is `path`.
-
-    Raises `ConfigurationError` if one is missing.
-    """
+    """The files of a split model by its first. Raises `ConfigurationError` if one is missing."""
     if (part := _PART.search(path.stem)) is None:
         return [path]
     base, count = path.stem[: part.start()], int(part[2])

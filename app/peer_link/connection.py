@@ -55,10 +55,7 @@ class _Direct(connect):
 
 
 async def dialled(address: PeerAddress, key: str | None) -> ClientConnection:
-    """A WebSocket to a peer.
-
-    Raises `OSError`, `TimeoutError`, `WebSocketException`.
-    """
+    """A WebSocket to a peer. Raises `OSError`, `TimeoutError`, `WebSocketException`."""
     return await _Direct(
         address.url,
         additional_headers={"Authorization": f"Bearer {key}"} if key else {},
@@ -261,19 +258,16 @@ class Connection:
                 raise LinkError(message.reason)
             case control.Fault():
                 if (receiver := self.streams.pop(stream, None)) is not None:
-                    receiver.failed(message.reason, self._refused(message))
+                    refusal = None
+                    if message.retry_s is not None:
+                        refusal = Refusal.now(message.reason, message.retry_s)
+                        self._refusals[self.address] = refusal
+                        self._changed()
+                    receiver.failed(message.reason, refusal)
             case _:
                 # The peer may still send to a stream that was just closed.
                 if (receiver := self.streams.get(stream)) is not None:
                     receiver.receive(message)
-
-    def _refused(self, fault: control.Fault) -> Refusal | None:
-        if fault.retry_s is None:
-            return None
-        refusal = Refusal.now(fault.reason, fault.retry_s)
-        self._refusals[self.address] = refusal
-        self._changed()
-        return refusal
 
     def _take(self, pong: control.Pong) -> None:
         self.meter.pong(pong.number, time.monotonic())
@@ -290,10 +284,7 @@ class LinkFigures:
 
 
 def greet(peer: PeerAddress, key: str | None, hello: control.Hello) -> None:
-    """Exchange greetings with the peer; not from a running event loop.
-
-    Raises `LinkError` if the peer cannot be reached, `HandshakeError` if it refuses.
-    """
+    """Exchange greetings; not from a running event loop. Raises `LinkError`, `HandshakeError`."""
 
     async def exchange() -> None:
         async with _connected(peer, key, hello):
@@ -303,10 +294,7 @@ def greet(peer: PeerAddress, key: str | None, hello: control.Hello) -> None:
 
 
 def measure(peer: PeerAddress, key: str | None, hello: control.Hello) -> LinkFigures:
-    """Greet the peer, and transfer dummy bytes both ways; not from a running event loop.
-
-    Raises `LinkError` if the peer cannot be reached, `HandshakeError` if it refuses.
-    """
+    """Measure the link to a peer; not from a running event loop. Raises `LinkError`."""
 
     async def measured() -> LinkFigures:
         async with _connected(peer, key, hello) as socket:

@@ -65,7 +65,7 @@ async def list_conversations(
     first = before is None and not archived and not search.strip()
     shown = [*(await store.pinned(project) if first else ()), *listed[:limit]]
     return {
-        "data": [summary(each.conversation) | {"found": each.found} for each in shown],
+        "data": [summary(conversation) | {"found": found} for conversation, found in shown],
         "has_more": len(listed) > limit,
     }
 

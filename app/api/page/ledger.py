@@ -44,10 +44,7 @@ class Total(BaseModel):
 
 
 class Answer(BaseModel):
-    """An answer; `left` says in words what left the device for it.
-
-    It is null while the answer is written, and for answers from before it was recorded.
-    """
+    """An answer; `left` says what left the device for it, null until it is over, or if unknown."""
 
     answer: str
     started_at: float

@@ -90,7 +90,9 @@ async def sign_in_by_link(
 @router.post("/sign-in")
 async def sign_in_by_key(request: Request, state: State) -> Response:
     """Exchange a key pasted into our own page for a cookie that scripts cannot read."""
-    if not _is_from_here(request):
+    came, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    ours = origin is None or urlsplit(origin).netloc.lower() == request.url.netloc.lower()
+    if came not in _BY_A_PERSON and not (came is None and ours):
         return _sign_in_page(request, "sign.elsewhere", 403)
     async with request.form(max_fields=4) as form:
         key = form.get("key")
@@ -137,14 +139,6 @@ async def status(request: Request, state: State) -> dict[str, Any]:
         "household": household,
         "signs_out": named or household or open_to_others,
     }
-
-
-def _is_from_here(request: Request) -> bool:
-    """Whether a form was sent by one of our own pages, as far as the browser says."""
-    came, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
-    if came is not None:
-        return came in _BY_A_PERSON
-    return origin is None or urlsplit(origin).netloc.lower() == request.url.netloc.lower()
 
 
 def _signed_in_by(given: str, request: Request, state: AppState, refusal: str) -> Response:

@@ -93,11 +93,7 @@ async def branch_request(
 
 
 def _turns(path: Sequence[StoredMessage], *, private: bool) -> list[tokenizer.Message]:
-    """Earlier questions with their answers.
-
-    A private turn is only used for private questions: with another one it would reach the cloud
-    after all.
-    """
+    """Earlier turns; private ones only for a private question, or they would reach the cloud."""
     return [
         message
         for question, answer in zip(path[::2], path[1::2], strict=True)
