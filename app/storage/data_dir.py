@@ -120,43 +120,36 @@ def backup(data_dir: Path, out: Path) -> Contents:
         raise BackupError(f"There is no directory {out.parent}.")
     lost: set[str] = set()
     for _ in range(_ATTEMPTS):
-        # A document deleted meanwhile must not be restored in part: the next snapshot lacks it. A
-        # file that is missing then, too, was lost before.
-        with suppress(_GoneError):
-            return _write(data_dir, out, lost)
+        with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as directory:
+            whole = Path(directory) / "archive"
+            contents, missing = _write(data_dir, whole)
+            # A document deleted meanwhile must not be restored in part: the next snapshot lacks it.
+            # A file that is missing then, too, was lost before.
+            if missing <= lost:
+                whole.replace(out)
+                return contents
+            lost |= missing
     raise BackupError("Documents are being deleted all the time. Try again when that is over.")
 
 
-class _GoneError(Exception):
-    """An original was deleted after the snapshot, or is lost."""
-
-
-def _write(data_dir: Path, out: Path, lost: set[str]) -> Contents:
-    """Write the archive. Adds missing originals to `lost`; raises `_GoneError` for new ones."""
-    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as directory:
-        snapshot, whole = Path(directory) / DATABASE, Path(directory) / "archive"
-        documents = _snapshot(data_dir / DATABASE, snapshot)
-        files = _files(data_dir, documents)
-        originals = {f"files/{document}/original" for document in documents}
-        if gone := {name for name in originals - lost if not files[name].exists()}:
-            lost |= gone
-            raise _GoneError
-        with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name, path in {DATABASE: snapshot, **files}.items():
-                try:
-                    archive.write(path, name)
-                except FileNotFoundError:
-                    if name in originals - lost:
-                        raise _GoneError from None
-            created = datetime.now(UTC).isoformat(timespec="seconds")
-            sizes = {each.filename: each.file_size for each in archive.infolist()}
-            contents = Contents(VERSION, created, len(documents), sizes)
-            archive.writestr(_LIST, json.dumps(asdict(contents)))
-        whole.chmod(0o600)
-        with whole.open("rb") as file:
-            os.fsync(file.fileno())
-        whole.replace(out)
-    return contents
+def _write(data_dir: Path, whole: Path) -> tuple[Contents, set[str]]:
+    """Write an archive; also returns the originals that are not there."""
+    snapshot = whole.with_name(DATABASE)
+    documents = _snapshot(data_dir / DATABASE, snapshot)
+    missing = {f"files/{document}/original" for document in documents}
+    with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, path in {DATABASE: snapshot, **_files(data_dir, documents)}.items():
+            with suppress(FileNotFoundError):
+                archive.write(path, name)
+                missing.discard(name)
+        created = datetime.now(UTC).isoformat(timespec="seconds")
+        sizes = {each.filename: each.file_size for each in archive.infolist()}
+        contents = Contents(VERSION, created, len(documents), sizes)
+        archive.writestr(_LIST, json.dumps(asdict(contents)))
+    whole.chmod(0o600)
+    with whole.open("rb") as file:
+        os.fsync(file.fileno())
+    return contents, missing
 
 
 def _snapshot(database: Path, copy: Path) -> list[str]:
