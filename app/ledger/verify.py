@@ -9,7 +9,7 @@ from sqlalchemy import func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.ledger.leakage import Asked, Left, Part, PartKind
-from app.ledger.writer import BEGIN, END, GENESIS, READ, Entry, digest_of, stated
+from app.ledger.writer import BEGIN, END, GENESIS, READ, digest_of, hash_of, stated
 from app.owners import acting, everyone
 from app.storage.tables import LedgerAnswer, LedgerEntry, LedgerRead
 from dragon.errors import DragonError, InvalidRequestError, NotFoundError
@@ -157,7 +157,7 @@ async def verify(sessions: Sessions) -> Verified:
 def _check_link(row: LedgerEntry, seq: int, head: str) -> None:
     if row.seq != seq:
         raise LedgerDamagedError(f"Entry {seq} is missing.")
-    if Entry(row.answer, row.at, row.kind, row.bytes, row.digest).hash(seq, head) != row.hash:
+    if hash_of(row, seq, head) != row.hash:
         raise LedgerDamagedError(f"Entry {seq} was changed, or one before it was removed.")
 
 

@@ -50,29 +50,28 @@ def digest_of(value: object) -> str:
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry before it is appended to the chain; `at` in Unix seconds, `digest` hex."""
+    """An entry before it is appended to the chain; `at` in Unix seconds, `digest` hex.
 
-    answer: str
-    at: float
-    kind: str
-    bytes: int
-    digest: str
-
-    def hash(self, seq: int, previous: str) -> str:
-        return digest_of([seq, previous, *vars(self).values()])
-
-
-@dataclass(frozen=True)
-class _Pending:
-    """An entry of an owner's, its row in another table, and the documents in that row.
-
-    One of these may be deleted before the entry is written.
+    It has a `row` in another table, of which one of the `documents` may be deleted before that.
     """
 
     owner: str
-    entry: Entry
+    answer: str
+    kind: str
+    bytes: int
+    digest: str
     row: dict[str, object]
     documents: Iterable[str]
+    at: float = field(default_factory=time.time)
+
+
+def covered(entry: Entry | LedgerEntry) -> dict[str, object]:
+    """The fields of an entry that its hash covers."""
+    return {name: getattr(entry, name) for name in ("answer", "at", "kind", "bytes", "digest")}
+
+
+def hash_of(entry: Entry | LedgerEntry, seq: int, previous: str) -> str:
+    return digest_of([seq, previous, *covered(entry).values()])
 
 
 @dataclass(frozen=True)
@@ -120,7 +119,7 @@ class Ledger:
         self.spending = Spending(sessions)
         self._answers: dict[str, Account] = {}
         self._streams: dict[int, Account] = {}
-        self._pending: list[_Pending] = []
+        self._pending: list[Entry] = []
         self._changed = asyncio.Event()
         self._writing = asyncio.Lock()
         self._writes: set[asyncio.Future[None]] = set()
@@ -253,13 +252,13 @@ class Ledger:
             async with self.sessions.begin() as session:
                 entries = []
                 documents: set[str] = set()
-                for each in self._pending[:taken]:
-                    entry, row = each.entry, {**each.row, "owner": each.owner}
-                    documents.update(each.documents)
+                for entry in self._pending[:taken]:
+                    row = entry.row | {"owner": entry.owner}
+                    documents.update(entry.documents)
                     seq += 1
-                    previous = entry.hash(seq, previous)
-                    of_chain = {"owner": each.owner, "seq": seq, "hash": previous}
-                    entries.append(of_chain | vars(entry))
+                    previous = hash_of(entry, seq, previous)
+                    of_chain = {"owner": entry.owner, "seq": seq, "hash": previous}
+                    entries.append(of_chain | covered(entry))
                     if entry.kind == BEGIN:
                         await session.execute(insert(LedgerAnswer).values(row))
                     elif entry.kind == READ:
@@ -282,8 +281,7 @@ class Ledger:
         row: dict[str, object] | None = None,
         documents: Iterable[str] = (),
     ) -> None:
-        entry = Entry(answer, time.time(), kind, size, digest)
-        self._pending.append(_Pending(owner, entry, row or {}, documents))
+        self._pending.append(Entry(owner, answer, kind, size, digest, row or {}, documents))
         self._changed.set()
 
     async def _run(self) -> None:

@@ -115,19 +115,21 @@ _BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 
 
-def lm_studio(home: Path) -> Iterator[Model]:
-    """The models that LM Studio has downloaded."""
-    for folder in (home / ".lmstudio/models", home / ".cache/lm-studio/models"):
-        yield from _in(folder, "LM Studio", _DEPTHS)
-
-
 def in_usual_folders(home: Path, data_dir: Path) -> Iterator[Model]:
-    """Models in the data directory and where downloads usually are."""
-    yield from _in(data_dir, localizable("model.where.data", "data directory"), _DEPTHS[:2])
-    yield from _in(home / ".cache/llama.cpp", "llama.cpp", _DEPTHS[:1])
-    yield from _in(home / ".local/share/nomic.ai/GPT4All", "GPT4All", _DEPTHS[:1])
-    yield from _in(home / "models", short(home / "models"), _DEPTHS)
-    yield from _in(home / "Downloads", short(home / "Downloads"), _DEPTHS[:1])
+    """Models in the data directory, and where programs and people usually keep them."""
+    for folder, where, depth in (
+        (home / ".lmstudio/models", "LM Studio", 3),
+        (home / ".cache/lm-studio/models", "LM Studio", 3),
+        (data_dir, localizable("model.where.data", "data directory"), 2),
+        (home / ".cache/llama.cpp", "llama.cpp", 1),
+        (home / ".local/share/nomic.ai/GPT4All", "GPT4All", 1),
+        (home / "models", short(home / "models"), 3),
+        (home / "Downloads", short(home / "Downloads"), 1),
+    ):
+        for path in _sorted(folder, _DEPTHS[:depth]):
+            part = _PART.search(path.stem)
+            if part is None or int(part[1]) == 1:
+                yield gguf(path, where)
 
 
 def ollama(home: Path, data_dir: Path) -> Iterator[Model]:
@@ -169,13 +171,6 @@ def gguf(path: Path, where: str, name: str = "", link: Path | None = None) -> Mo
     mute, architecture = "It does not write text (architecture {name}).", header.architecture
     refusal = localizable("model.architecture", mute, name=architecture or "unknown")
     return replace(model, refusal=refusal)
-
-
-def _in(folder: Path, where: str, depths: Iterable[str]) -> Iterator[Model]:
-    for path in _sorted(folder, depths):
-        part = _PART.search(path.stem)
-        if part is None or int(part[1]) == 1:
-            yield gguf(path, where)
 
 
 def _sorted(folder: Path, patterns: Iterable[str]) -> list[Path]:

@@ -93,24 +93,20 @@ class MarkdownStream:
         self._rendered = Block(0, "", "")
         self._env: dict[str, Any] = {}  # link definitions apply to everything after them
 
-    def push(self, text: str) -> None:
-        """Append to the text."""
-        self._open += text.translate(_NO_MARKS)
-
     def grow(
         self,
         text: str,
-        seams: Sequence[tuple[int, bool]],
+        seams: Sequence[tuple[int, bool]] = (),
         phrases: Sequence[Sequence[Any]] = (),
     ) -> None:
         """Update to the whole text, all its seams and phrases, by character offset."""
         self._phrases = phrases
         length, known = self._grown
         for offset, joint in seams[known:]:
-            self.push(text[length:offset])
+            self._open += text[length:offset].translate(_NO_MARKS)
             self._seams.append((self._start + len(self._open), joint))
             length = offset
-        self.push(text[length:])
+        self._open += text[length:].translate(_NO_MARKS)
         self._grown = (len(text), len(seams))
 
     def take(self) -> list[Block]:

@@ -193,10 +193,7 @@ OPEN = control.Open(
             [OPEN, Correction(0, 0, 0, 0, (1,)), Correction(0, 5, 0, 0, (1, 2)), Join(1, 0, (1,))],
             "Your question and these words: “w1”, “w1 w2”",
         ),
-        (
-            [OPEN.model_copy(update={"committed": (4, 5)})],
-            "Your question and these words: “w4 w5”",
-        ),
+        ([OPEN.model_copy(update={"committed": (4, 5)})], "Your question and these words: “w4 w5”"),
         # Rejected drafts, too, where drafts are sent.
         (
             [OPEN, draft(0, 1), draft(1, 2), draft(1, 3, epoch=1), draft(2, 4, epoch=1)],
