@@ -282,7 +282,7 @@ class ConversationStore:
         """The ledger ids of all answers, or of one and those after it. Raises `NotFoundError`."""
         messages = await self.messages(identity)
         chosen = messages if answer is None else _turn(messages, answer)
-        return {key for each in chosen for key in _ledgers(each)}
+        return set(_ledgers(chosen))
 
     async def delete(self, identity: str) -> None:
         """Delete a conversation, on disk and from the search. Raises `NotFoundError`."""
@@ -308,7 +308,7 @@ class ConversationStore:
             if len(gone) == len(messages):
                 await _delete(session, conversation)
             else:
-                await _forget_given(session, turn)
+                await blank_given(session, _ledgers(turn))
                 await session.execute(delete(StoredMessage).where(StoredMessage.id == question.id))
                 changed = await _conversation(session, conversation)
                 if changed.leaf in gone:
@@ -333,14 +333,9 @@ def title_of(question: str) -> str:
     return line[:_TITLE].rsplit(" ", 1)[0].rstrip(",.;:") + "…"
 
 
-async def _forget_given(session: AsyncSession, messages: Iterable[StoredMessage]) -> None:
-    """Blank the words in the ledger that the cloud was asked with for these answers."""
-    await blank_given(session, [key for each in messages for key in _ledgers(each)])
-
-
 async def _delete(session: AsyncSession, conversation: str) -> None:
     mine = StoredMessage.conversation_id == conversation
-    await _forget_given(session, await _messages(session, mine))
+    await blank_given(session, _ledgers(await _messages(session, mine)))
     await session.delete(await _conversation(session, conversation))
     await message_search.forget(session, conversation=conversation)
 
@@ -357,9 +352,8 @@ def _turn(messages: Sequence[StoredMessage], answer: str) -> list[StoredMessage]
     return [message for message in messages if message.id in ids]
 
 
-def _ledgers(message: StoredMessage) -> Sequence[str]:
-    ledgers: Sequence[str] = message.record.get("ledgers", ())
-    return ledgers
+def _ledgers(messages: Iterable[StoredMessage]) -> list[str]:
+    return [key for each in messages for key in each.record.get("ledgers", ())]
 
 
 def _new_id(kind: str) -> str:
