@@ -299,10 +299,10 @@ def _take_rows(directory: Path) -> None:
 
 def _version(foreign: sqlite3.Connection) -> str:
     _require_table(foreign, _VERSIONS)
-    versions = foreign.execute(f"SELECT version_num FROM {_VERSIONS}").fetchall()  # noqa: S608
-    if len(versions) != 1 or not isinstance(versions[0][0], str) or not versions[0][0].isdecimal():
-        raise _foreign("the database has no version")
-    return versions[0][0]
+    match foreign.execute(f"SELECT version_num FROM {_VERSIONS}").fetchall():  # noqa: S608
+        case [(str(version),)] if version.isdecimal():
+            return version
+    raise _foreign("the database has no version")
 
 
 def _require_table(foreign: sqlite3.Connection, name: str) -> None:
@@ -314,7 +314,13 @@ def _require_table(foreign: sqlite3.Connection, name: str) -> None:
 
 
 def _copy(foreign: sqlite3.Connection, own: sqlite3.Connection) -> None:
-    for table in _tables(own):
+    listed = "SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY rowid"
+    made = {name: sql or "" for name, sql in own.execute(listed).fetchall()}
+    # Full-text tables are built from others.
+    built = ("sqlite_", *(name for name, sql in made.items() if sql.startswith("CREATE VIRTUAL")))
+    for table in made:
+        if table in _LEFT_OUT or table.startswith(built):
+            continue
         _require_table(foreign, table)
         columns = _columns(own, table)
         if not set(columns) <= set(_columns(foreign, table)):
@@ -324,10 +330,10 @@ def _copy(foreign: sqlite3.Connection, own: sqlite3.Connection) -> None:
         marks = ", ".join("?" * len(columns))
         while some := rows.fetchmany(_AT_ONCE):
             own.executemany(f'INSERT INTO "{table}" ({named}) VALUES ({marks})', some)  # noqa: S608
-    if _has(own, "watched_files"):
+    if "watched_files" in made:
         # Documents of a folder stay, as if they had been uploaded.
         own.execute("UPDATE documents SET by_hand = 1")
-    if _has(own, "message_search"):
+    if "message_search" in made:
         own.execute(_INDEXED)
     for name, last in foreign.execute("SELECT name, seq FROM sqlite_sequence").fetchall():
         own.execute("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = ?", (last, name))
@@ -335,18 +341,5 @@ def _copy(foreign: sqlite3.Connection, own: sqlite3.Connection) -> None:
         raise _foreign("the database refers to missing rows")
 
 
-def _tables(own: sqlite3.Connection) -> list[str]:
-    """The tables whose rows are copied; full-text tables are built from others."""
-    found = own.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY rowid")
-    tables = found.fetchall()
-    virtual = [name for name, sql in tables if (sql or "").startswith("CREATE VIRTUAL")]
-    made = ("sqlite_", *virtual)
-    return [name for name, _ in tables if name not in _LEFT_OUT and not name.startswith(made)]
-
-
 def _columns(database: sqlite3.Connection, table: str) -> list[str]:
     return [name for (name,) in database.execute("SELECT name FROM pragma_table_info(?)", (table,))]
-
-
-def _has(own: sqlite3.Connection, table: str) -> bool:
-    return bool(own.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone())
