@@ -39,7 +39,7 @@ from app.api.openai.schemas import ChatBody
 from app.container import AppState
 from app.documents.store import MAX_WINDOW
 from app.generation.events import Source, SourcesFound
-from app.ledger.reads import Passage, ProgramRead
+from app.ledger.writer import Passage, ProgramRead
 from app.problems import reported
 from app.settings import Cloud
 from app.storage.tables import Status

@@ -67,7 +67,10 @@ async def branch_request(
     """
     begins = []
     if project is not None:
-        params = await _within(state, project, params)
+        if params.documents is None and params.collections is None:
+            held = {name for name, _ in await state.documents.collections()}
+            chosen = {"collections": (project,)} if project in held else {"documents": ()}
+            params = params.model_copy(update=chosen)
         instruction = await state.conversations.projects.instruction(project)
         if instruction and not state.generation.quotes:
             begins = [tokenizer.Message("system", instruction)]
@@ -89,21 +92,8 @@ async def branch_request(
     return request_of(state, prompt, params), (len(whole) - len(messages)) // 2
 
 
-async def _within(state: AppState, project: str, params: Params) -> Params:
-    """The parameters with the project's documents, unless some are chosen."""
-    if params.documents is not None or params.collections is not None:
-        return params
-    held = {name for name, _ in await state.documents.collections()}
-    chosen = {"collections": (project,)} if project in held else {"documents": ()}
-    return params.model_copy(update=chosen)
-
-
 def _turns(path: Sequence[StoredMessage], *, private: bool) -> list[tokenizer.Message]:
-    """Earlier questions with their answers.
-
-    A private turn is only used for private questions: with another one it would reach the cloud
-    after all.
-    """
+    """Earlier turns; private ones only for a private question, or they would reach the cloud."""
     return [
         message
         for question, answer in zip(path[::2], path[1::2], strict=True)
