@@ -153,18 +153,15 @@ class Decoder:
         """
         for slot, row in zip(self.slots, self._rows, strict=True):
             yield from fill(self._model, slot, row, self._store, cancelled)
-        logits = None
         # Pieces do not depend on what else runs: a sum's bits depend on them.
         for start in range(0, len(self._conversation), PIECE):
             piece = self._conversation[start : start + PIECE]
+            outputs = int(start + len(piece) == len(self._conversation))
             starts = [len(row.tokens) + start for row in self._rows]
             tokens = torch.tensor([piece]).expand(len(self._rows), -1)
-            if start + len(piece) < len(self._conversation):
-                self._model.feed(self.slots, starts, tokens, cancelled=cancelled)
-            else:
-                logits = self._model.forward(self.slots, starts, tokens, 1, cancelled=cancelled)
+            logits = self._model.forward(self.slots, starts, tokens, outputs, cancelled=cancelled)
             yield tokens.numel()
-        if logits is not None:
+        if self._conversation:
             logits = self._adjusted(logits[:, -1], 0)
             self.likelihood.begin(logits)
             self._first = self.mix(logits, 0)
@@ -261,7 +258,7 @@ def fill(
             return
     for start in range(0, len(row.tokens), PIECE):
         piece = row.tokens[start : start + PIECE]
-        model.feed([slot], [start], torch.tensor([piece]), cancelled=cancelled)
+        model.forward([slot], [start], torch.tensor([piece]), 0, cancelled=cancelled)
         yield len(piece)
     if model.kv is not None and store is not None and store.wants(row):
         store.save(row, model.kv.read(slot, len(row.tokens)))

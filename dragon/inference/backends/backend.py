@@ -95,19 +95,6 @@ class Backend(Protocol):
     def begin(self, slots: Sequence[int], *, adapted: bool) -> None:
         """Begin rows in slots just acquired, with the model's adapter if it has one, or without."""
 
-    def feed(
-        self,
-        slots: Sequence[int],
-        starts: Sequence[int],
-        tokens: torch.Tensor,
-        *,
-        cancelled: Callable[[], bool] = never,
-    ) -> None:
-        """Feed `tokens` int64 [B, Q] of prompts to rows at `starts`; `forward` completes the work.
-
-        The first `forward` after it ends the prompts. Raises `PreemptedError` as `forward` does.
-        """
-
     def forward(
         self,
         slots: Sequence[int],
@@ -119,7 +106,8 @@ class Backend(Protocol):
     ) -> torch.Tensor:
         """Feed `tokens` int64 [B, Q] to rows at `starts`; the last logits, float32 [B, outputs, V].
 
-        If the backend is not `full`, the logit of a token it does not name is -inf. Raises
+        Without outputs more of the rows' prompts is to follow, and the backend may compute these
+        tokens later. The logit of a token that a backend does not name is -inf. Raises
         `PreemptedError` once `cancelled` returns True; the rows then hold nothing past `starts`.
         """
 

@@ -259,18 +259,6 @@ class ModelServer:
     def begin(self, slots: Sequence[int], *, adapted: bool) -> None:
         """Do nothing: the server's model is fixed."""
 
-    def feed(
-        self,
-        slots: Sequence[int],
-        starts: Sequence[int],
-        tokens: torch.Tensor,
-        *,
-        cancelled: Callable[[], bool] = never,
-    ) -> None:
-        """As `Backend.feed`; the server reads these tokens with those that follow."""
-        for slot, start, row in zip(slots, starts, tokens.tolist(), strict=True):
-            self._rows[slot].write(start, row)
-
     def forward(
         self,
         slots: Sequence[int],
