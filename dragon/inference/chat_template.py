@@ -51,16 +51,14 @@ class Message:
 
     def described(self) -> dict[str, Any]:
         """The turn in the form that chat templates take."""
-        turn: dict[str, Any] = {"role": self.role, "content": self.content}
-        if self.calls:
-            turn["tool_calls"] = [call.described() for call in self.calls]
-        if self.answers:
-            turn["tool_call_id"] = self.answers
-        if self.reasoning:
-            turn["reasoning_content"] = self.reasoning
-        if self.name:
-            turn["name"] = self.name
-        return turn
+        given = {
+            "tool_calls": [call.described() for call in self.calls],
+            "tool_call_id": self.answers,
+            "reasoning_content": self.reasoning,
+            "name": self.name,
+        }
+        given = {name: value for name, value in given.items() if value}
+        return {"role": self.role, "content": self.content, **given}
 
 
 @dataclass(frozen=True)
@@ -157,7 +155,9 @@ class ChatTemplate:
         """
         text = self._whole(messages, rendering)
         own = messages[0].role == "system"
-        begins = _BEGINS[own, bool(rendering.tools)]
+        begins = Begins.TOOLS if rendering.tools else Begins.TURNS
+        if own:
+            begins = Begins.BOTH if rendering.tools else Begins.SYSTEM
         opening = self.opening(begins)
         if not text.startswith(opening.start) or (own and opening.added):
             begins, opening = Begins.ALL, self.opening(Begins.ALL)
@@ -265,26 +265,10 @@ class ChatTemplate:
         while same < min(most, len(rest)) and whole[-1 - same] == rest[-1 - same]:
             same += 1
         bare = whole[: len(whole) - same]
-        text = self._text_of(without, len(bare) - len(self._lead))
-        return Opening(
-            before,
-            tuple(rest[: len(rest) - same]),
-            tuple(bare),
-            text,
-            added=not start.startswith(text),
-        )
-
-    def _text_of(self, text: str, tokens: int) -> str:
-        offsets = self._backend.backend_tokenizer.encode(text, add_special_tokens=False).offsets
-        return text if tokens >= len(offsets) else text[: offsets[tokens][0]]
-
-
-_BEGINS = {
-    (False, False): Begins.TURNS,
-    (True, False): Begins.SYSTEM,
-    (False, True): Begins.TOOLS,
-    (True, True): Begins.BOTH,
-}
+        spans = self._backend.backend_tokenizer.encode(without, add_special_tokens=False).offsets
+        text = without[: spans[len(spans) - same][0]] if same else without
+        close = rest[: len(rest) - same]
+        return Opening(before, tuple(close), tuple(bare), text, added=not start.startswith(text))
 
 
 def _as_system(messages: Sequence[Message]) -> list[Message]:

@@ -1,10 +1,9 @@
-"""The engine's queues, and the delivery of results to the loops that wait for them."""
+"""Steps of the engine, and the delivery of their results to the loops that wait for them."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -13,7 +12,6 @@ from typing import Any
 
 from dragon.errors import DragonError
 from dragon.inference.decoder import Decoder
-from dragon.inference.fairness import SharedQueue
 from dragon.protocol.messages import Work
 from dragon.sampling.mixture import Side
 
@@ -39,17 +37,9 @@ class StepResult:
 Outcome = StepResult | DragonError
 
 
-def directly(call: Callable[[], None]) -> None:
-    """The `post` of a caller that takes results on the engine's thread."""
-    call()
-
-
 @dataclass(eq=False)
 class Step:
-    """A queued decode step. A forward is abandoned between two layers once all its steps are stale.
-
-    `post` runs a call of `done` on the thread that waits for it.
-    """
+    """A queued decode step. A forward whose steps are all stale is abandoned between two layers."""
 
     decoder: Decoder
     work: Work
@@ -59,37 +49,21 @@ class Step:
     queued: float = field(default_factory=time.perf_counter)
 
 
-@dataclass
-class Inbox:
-    """The requests that other threads have queued; guarded by the engine's lock."""
-
-    steps: list[Step] = field(default_factory=list)
-    openings: SharedQueue[Decoder] = field(default_factory=SharedQueue)
-    urgent: SharedQueue[Job] = field(default_factory=SharedQueue)
-    idle: deque[Job] = field(default_factory=deque)
-    closed: list[Decoder] = field(default_factory=list)
-    stopping: bool = False
-
-    def empty(self) -> bool:
-        """Whether there is nothing but idle jobs."""
-        return not (self.steps or self.openings or self.urgent or self.closed or self.stopping)
-
-
 def deliver(finished: Sequence[tuple[Step, Outcome]]) -> None:
     """Post the outcomes of steps, with one call for all that share a `post`.
 
     Waking an event loop for each would take longer than the loop's own work.
     """
     together: dict[Post, list[tuple[Step, Outcome]]] = {}
-    for request, outcome in finished:
-        together.setdefault(request.post, []).append((request, outcome))
+    for step, outcome in finished:
+        together.setdefault(step.post, []).append((step, outcome))
     for post, part in together.items():
         post(partial(_finish, part))
 
 
 def _finish(finished: list[tuple[Step, Outcome]]) -> None:
-    for request, outcome in finished:
+    for step, outcome in finished:
         try:
-            request.done(outcome)
+            step.done(outcome)
         except Exception:  # one answer's error must not stop the others
             log.exception("an answer failed on its step")
