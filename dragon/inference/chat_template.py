@@ -272,7 +272,6 @@ class ChatTemplate:
 
 
 def _as_system(messages: Sequence[Message]) -> list[Message]:
-    """As a system message, followed by the conversation's own instructions."""
     own = _instructions(messages)
     return [_joined("system", [_DOCUMENT, *own]), *messages[len(own) :]]
 

@@ -122,7 +122,6 @@ class Decoder:
 
     @property
     def masking_s(self) -> float:
-        """Seconds that the masks of its format have taken so far."""
         return 0.0 if self._decoding.adjustment is None else self._decoding.adjustment.masking_s
 
     @property

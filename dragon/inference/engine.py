@@ -16,7 +16,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from typing import TypeVar
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
 
 import torch
 
@@ -30,11 +32,11 @@ from dragon.errors import (
 from dragon.inference.backends.backend import PIECE, Backend
 from dragon.inference.decoder import BY_MODEL, Decoder, Decoding, forward
 from dragon.inference.fairness import NOBODY, Caller, Household, SharedQueue, TurnLength, shared
-from dragon.inference.jobs import Job, Outcome, Post, Step, StepResult, deliver
 from dragon.inference.kv_store import KVStore
 from dragon.inference.rows import Row
 from dragon.localizable import localizable
 from dragon.protocol.messages import Work
+from dragon.sampling.mixture import Side
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +50,37 @@ _IDLE_REST = 40
 # A household's answers pause for this many times what their last mask took, while others have work:
 # forwards are shared, but a mask, of up to a sixth of a step, is computed for one answer alone.
 _MASK_REST = 8
+
+Post = Callable[[Callable[[], None]], object]
+Job = tuple[Callable[[], Any], Future[Any]]
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """The result of a step: one distribution per output, or None if it was abandoned.
+
+    `microseconds` is the time since it was queued, including waiting for others; `log_likelihood`
+    is the decoder's, of the text scored so far.
+    """
+
+    sides: list[Side] | None
+    microseconds: int
+    log_likelihood: float = 0.0
+
+
+Outcome = StepResult | DragonError
+
+
+@dataclass(eq=False)
+class Step:
+    """A queued decode step. A forward whose steps are all stale is abandoned between two layers."""
+
+    decoder: Decoder
+    work: Work
+    done: Callable[[Outcome], None]
+    post: Post
+    stale: bool = False
+    queued: float = field(default_factory=time.perf_counter)
 
 
 class Engine:
@@ -324,7 +357,7 @@ class Engine:
             log.exception("a decode step failed")
             outcomes = [DragonError(f"the model failed: {error}")] * len(group)
         wanted = zip(group, outcomes, strict=True)
-        deliver([(request, o) for request, o in wanted if request.decoder not in self._closing])
+        _deliver([(request, o) for request, o in wanted if request.decoder not in self._closing])
 
     def _outcome(self, request: Step, logits: torch.Tensor | None) -> Outcome:
         """A step's outcome, from its logits. If it fails, other steps of its forward go on."""
@@ -384,3 +417,23 @@ class Engine:
             future.set_result(function())
         except BaseException as error:
             future.set_exception(error)
+
+
+def _deliver(finished: Sequence[tuple[Step, Outcome]]) -> None:
+    """Post the outcomes of steps, with one call for all that share a `post`.
+
+    Waking an event loop for each would take longer than the loop's own work.
+    """
+    together: dict[Post, list[tuple[Step, Outcome]]] = {}
+    for step, outcome in finished:
+        together.setdefault(step.post, []).append((step, outcome))
+    for post, part in together.items():
+        post(partial(_finish, part))
+
+
+def _finish(finished: list[tuple[Step, Outcome]]) -> None:
+    for step, outcome in finished:
+        try:
+            step.done(outcome)
+        except Exception:  # one answer's error must not stop the others
+            log.exception("an answer failed on its step")

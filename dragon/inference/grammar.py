@@ -157,8 +157,6 @@ class Grammars:
 
 
 class Mask:
-    """Tells which tokens a grammar allows after a text."""
-
     def __init__(self, compiled: LLMatcher, vocab_size: int, ends: Sequence[int]) -> None:
         self._compiled = compiled
         self._matcher = compiled.deep_copy()

@@ -172,5 +172,4 @@ class AnswerReader:
 
 
 def read(text: str, reading: Reading) -> Said:
-    """The text, calls and reasoning of a complete answer."""
     return AnswerReader(reading).push(text, last=True)

@@ -186,11 +186,9 @@ class Budget:
 
     @property
     def epsilon(self) -> float:
-        """The epsilon spent so far, at `DELTA`."""
         return epsilon_of(self.order, self.spent)
 
     def report(self) -> dict[str, float]:
-        """Allowed and spent epsilon, at delta."""
         allowed = epsilon_of(self.order, self.total)
         return {"allowed": allowed, "spent": self.epsilon, "delta": DELTA}
 

@@ -94,7 +94,6 @@ class OneWay(CatchUp):
             self.session.queues.reject_remote()
 
     def restart(self) -> None:
-        """As in `Rule`; both sides know the text so far."""
         super().restart()
         self._told = len(self.session.committed)
         self._words.clear()

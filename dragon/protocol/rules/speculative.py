@@ -33,17 +33,8 @@ if TYPE_CHECKING:
     from dragon.protocol.session import Session
 
 
-@dataclass(frozen=True)
-class Judged:
-    """A position just aggregated: both distributions, and what happened to the drafts."""
-
-    device: Side
-    cloud: Side
-    last: Aggregated
-
-
-NextAggregator = Callable[[Role, Judged], Role]
-"""Chooses who aggregates after the side that just did."""
+NextAggregator = Callable[[Role, Side, Side, Aggregated], Role]
+"""Chooses who aggregates after the side that just did, by both distributions and what happened."""
 
 
 class Speculative(Rule):
@@ -57,7 +48,7 @@ class Speculative(Rule):
         self,
         session: Session,
         first: Role = Role.DEVICE,
-        next_aggregator: NextAggregator = lambda aggregator, _: aggregator,
+        next_aggregator: NextAggregator = lambda aggregator, *_: aggregator,
     ) -> None:
         super().__init__(session)
         sampling = session.sampling
@@ -87,15 +78,14 @@ class Speculative(Rule):
         kept = (device.token == token, cloud.token == token)
         queues = by_role(session.role, session.queues.own, session.queues.remote)
         queued = [len(queue) if good else 0 for queue, good in zip(queues, kept, strict=True)]
-        judged = Judged(device.side, cloud.side, Aggregated(*kept, *queued))
-        self.aggregator = self.next_aggregator(self.aggregator, judged)
+        last = Aggregated(*kept, *queued)
+        self.aggregator = self.next_aggregator(self.aggregator, device.side, cloud.side, last)
         position = device.position
         session.send(Target(session.incarnation, position, token, *kept, self.aggregator))
         self._settle(heads, token, session.role)
         return True
 
     def receive(self, message: SessionMessage) -> None:
-        """Handle a draft, or the target of the aggregating side."""
         if isinstance(message, Target):
             self._receive_target(message)
         elif isinstance(message, Draft) and _probability(message.side.wire, message.token) == 0.0:
@@ -104,7 +94,6 @@ class Speculative(Rule):
             super().receive(message)
 
     def restart(self) -> None:
-        """As in `Rule`; the first aggregator begins again."""
         super().restart()
         self.aggregator = self.first
 

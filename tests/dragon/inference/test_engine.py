@@ -1,6 +1,6 @@
 """The engine: real threads, a real small model, several generations at once.
 
-Covers `dragon.inference.decoder` and `dragon.inference.jobs`.
+Covers `dragon.inference.decoder`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from dragon.errors import ContextLengthError, DragonError
 from dragon.inference.adjustment import Adjustment
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import BY_MODEL, Decoder, Decoding, step
-from dragon.inference.engine import Engine
+from dragon.inference.engine import Engine, Outcome, StepResult
 from dragon.inference.fairness import HOUSEHOLD, Household
 from dragon.inference.grammar import Mask
-from dragon.inference.jobs import Outcome, StepResult
 from dragon.inference.rows import Row
 from dragon.protocol.messages import Work
 from dragon.sampling.params import Sampling

@@ -19,8 +19,7 @@ from dragon.inference.backends.slots import BLOCK, MAX_CONTEXT
 from dragon.inference.backends.torch import model as torch_model
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder
-from dragon.inference.engine import Engine
-from dragon.inference.jobs import Outcome, StepResult
+from dragon.inference.engine import Engine, Outcome, StepResult
 from dragon.inference.rows import Row
 from dragon.protocol.messages import Work
 from harness import gguf_file

@@ -327,7 +327,6 @@ class StateLayout:
         return b"".join(parts)
 
     def tokens(self, kept: RowState) -> int:
-        """The number of tokens in a state."""
         return len(kept.data) // sum(self.widths)
 
     def check(self, data: bytes) -> RowState:

@@ -179,7 +179,6 @@ class ServerClient:
 
 
 def lost(error: Exception) -> LostError:
-    """The error for a broken connection."""
     return LostError(
         localizable(
             "server.lost",

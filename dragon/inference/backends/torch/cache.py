@@ -236,7 +236,6 @@ class SlotCache(Slots, Cache):  # type: ignore[misc]
         return slots
 
     def release(self, slots: list[int]) -> None:
-        """As `Slots.release`; also releases their memory."""
         for slot in slots:
             self.layout.give_back(slot, self.taken[slot])
         super().release(slots)

@@ -98,7 +98,6 @@ class LanguageModel:
 
     @property
     def kv(self) -> LanguageModel:
-        """Keys and values can be read and written."""
         return self
 
     def begin(self, slots: Sequence[int], *, adapted: bool) -> None:
