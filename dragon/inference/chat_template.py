@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property, lru_cache
 from itertools import takewhile
+from operator import eq
 from typing import Any
 
 from dragon.errors import ConfigurationError, InvalidRequestError
@@ -191,16 +192,15 @@ class ChatTemplate:
 
     def _whole(self, messages: Sequence[Message], rendering: Rendering) -> str:
         """Render a conversation; its instructions go to the first question if they are refused."""
+        own = _instructions(messages)
         try:
             return self.render(messages, rendering)
         except InvalidRequestError:
-            own = _instructions(messages)
             if not own:
                 raise
-            refused = self._refuses_instructions
-        if len(own) > 1 and not refused:
-            return self.render([_joined("system", own), *messages[len(own) :]], rendering)
         rest = messages[len(own) :]
+        if len(own) > 1 and not self._refuses_instructions:
+            return self.render([_joined("system", own), *rest], rendering)
         if not rest or rest[0].role != "user":
             raise InvalidRequestError(
                 "messages: a conversation with this model begins with a user message",
@@ -219,13 +219,10 @@ class ChatTemplate:
     def _opening(self, begins: Begins, day: date) -> Opening:
         """Derived from what the template renders with a document and without."""
         if begins is Begins.TURNS:
-            refusal: Exception = ConfigurationError(_NO_PLACE)
-            for place in (_as_system, _in_question):
-                try:
-                    return self._constant(place, [], ())
-                except (InvalidRequestError, ConfigurationError) as error:
-                    refusal = error
-            raise refusal
+            try:
+                return self._constant(_as_system, [], ())
+            except (InvalidRequestError, ConfigurationError):
+                return self._constant(_in_question, [], ())
         turns = self.opening(Begins.TURNS)
         if begins is Begins.ALL:
             first = self._backend.bos_token or ""
@@ -261,9 +258,7 @@ class ChatTemplate:
         whole, rest = [*self._lead, *self._encode(without)], self._encode(after)
         # The end that both share must not reach into what precedes the document.
         most = len(whole) - (len(before) if tuple(whole[: len(before)]) == before else 0)
-        same = 0
-        while same < min(most, len(rest)) and whole[-1 - same] == rest[-1 - same]:
-            same += 1
+        same = min(most, sum(takewhile(bool, map(eq, reversed(whole), reversed(rest)))))
         bare = whole[: len(whole) - same]
         spans = self._backend.backend_tokenizer.encode(without, add_special_tokens=False).offsets
         text = without[: spans[len(spans) - same][0]] if same else without

@@ -274,7 +274,8 @@ class LlamaCpp:
             for job, start in zip(jobs, starts, strict=True):
                 self._cut(job.run, start)
             raise
-        return [torch.cat(found[job.run]) if job.outputs else torch.empty(0) for job in jobs]
+        nothing = torch.empty(0, self.vocab_size)
+        return [torch.cat(found[job.run]) if job.outputs else nothing for job in jobs]
 
     def _batches(self, jobs: Sequence[_Job]) -> Iterator[list[tuple[KeptTokens, SequencePiece]]]:
         """The jobs' pieces in as few batches as possible; in exact mode one piece per batch."""

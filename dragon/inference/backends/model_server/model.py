@@ -241,18 +241,14 @@ class ModelServer:
         """Detect what the server speaks. Raises `ConfigurationError` as `discovery.find` does."""
         self._endpoint = ServerClient(url, key)
         self._dialect = discovery.find(self._endpoint, tokenizer, name)
-        self.name = self._dialect.model.rpartition("/")[2].removesuffix(".gguf")
+        self.weights = self._dialect.model  # its name, which says no more about it
+        self.name = self.weights.rpartition("/")[2].removesuffix(".gguf")
         self.vocab_size = tokenizer.vocab_size
         self.context = self._dialect.context
         self.ends = tokenizer.end_ids
         self._rows = [ServerRow() for _ in range(max(_LEAST_SLOTS, self._dialect.slots))]
         self.cache = Slots(len(self._rows), ended=lambda slot: self._rows[slot].end())
         self._changed = threading.Condition()
-
-    @property
-    def weights(self) -> str:
-        """The server's name of the model, which says no more about it."""
-        return self._dialect.model
 
     def begin(self, slots: Sequence[int], *, adapted: bool) -> None:
         """There is no adapter."""

@@ -50,6 +50,10 @@ class LanguageModel:
                 f"{name}: {config.model_type} models, with attention or layers of their own kind, "
                 "are not supported"
             )
+        own = getattr(network.config, "dragon", None) or {}
+        self.quotes: bool = own.get("answers") == "quotes"
+        ends = network.config.eos_token_id
+        self.ends = frozenset(ends if isinstance(ends, list) else [] if ends is None else [ends])
         self.name = name
         # Models of one family pad their vocabularies differently: only real tokens count.
         self.vocab_size = vocab_size
@@ -85,16 +89,6 @@ class LanguageModel:
         except (OSError, ValueError, RuntimeError) as error:
             raise ConfigurationError(f"no model could be loaded from {path}: {error}") from error
         return cls(network, vocab_size, Path(path).name)
-
-    @cached_property
-    def quotes(self) -> bool:
-        own: dict[str, str] = getattr(self._network.config, "dragon", None) or {}
-        return own.get("answers") == "quotes"
-
-    @cached_property
-    def ends(self) -> frozenset[int]:
-        ids = self._network.config.eos_token_id
-        return frozenset(ids if isinstance(ids, list) else [] if ids is None else [ids])
 
     @property
     def kv(self) -> LanguageModel:
