@@ -244,7 +244,7 @@ class Scorer:
         end = prefix.rounded
         if end:
             assert self._model.kv is not None
-            self._model.feed([slot], [0], torch.tensor([prefix.tokens[:end]]))
+            self._model.forward([slot], [0], torch.tensor([prefix.tokens[:end]]), 0)
             sent = self._model.kv.read(slot, end).pack()
             self._model.kv.write(slot, prefix.tokens[:end], sent)
         if end < len(prefix.tokens):

@@ -17,8 +17,7 @@ from app.generation.events import GenerationRequest
 from app.generation.rewriting import TOKENS, Rewriter, task
 from dragon.errors import OverloadedError
 from dragon.inference.backends.torch.model import LanguageModel
-from dragon.inference.engine import Engine
-from dragon.inference.jobs import Outcome, StepResult
+from dragon.inference.engine import Engine, Outcome, StepResult
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.protocol.messages import Work
