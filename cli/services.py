@@ -10,7 +10,6 @@ import subprocess
 import threading
 import time
 from contextlib import ExitStack, suppress
-from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -258,7 +257,7 @@ def info(path: _Place = None) -> None:
     """Print the contents of the served corpus, as JSON."""
     versions = Versions(path or _corpus())
     served = versions.current
-    described = asdict(versions.manifest(served))
+    described = versions.manifest(served).model_dump()
     described["bytes"] = sum(file["bytes"] for file in described.pop("files").values())
     print(json.dumps({**described, "version": served, "versions": versions.names}, indent=2))
 
@@ -278,7 +277,7 @@ def verify(path: _Place = None) -> None:
             damaged = True
             print(f"{name}{mark}: {error.message}")
         else:
-            print(f"{name}{mark}: {corpus.info().passages} passages, as they were built")
+            print(f"{name}{mark}: {corpus.manifest.passages} passages, as they were built")
             corpus.close()
     if damaged:
         raise typer.Exit(1)

@@ -14,10 +14,10 @@ from typing import cast
 
 import torch
 from fastapi import FastAPI, Response, WebSocket
-from fastapi.responses import JSONResponse
-from prometheus_client import CONTENT_TYPE_LATEST
+from fastapi.responses import JSONResponse, PlainTextResponse
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from dragon.errors import AuthenticationError, ConfigurationError
+from dragon.errors import AuthenticationError, ConfigurationError, OverloadedError
 from dragon.inference.engine import Engine
 from dragon.inference.estimates import DecodeDelay
 from dragon.inference.kv_store import KVStore
@@ -32,7 +32,7 @@ from peer.context import PeerMetrics, Shared
 from peer.corpus.store import Corpus
 from peer.corpus.versions import Versions
 from peer.keys import USAGE, DeviceKey, KeyRing, KeyUsage, key_file
-from peer.server import serve
+from peer.server import ENDING, REVOKED, serve
 from peer.serving import Retriever
 from peer.settings import PeerSettings
 
@@ -51,7 +51,7 @@ _KEEP_EVERY = 10  # checks
 
 @dataclass(frozen=True)
 class PeerState:
-    """Everything the routes need, at `app.state.peer`."""
+    """What the routes need, at `app.state.peer`."""
 
     settings: PeerSettings
     shared: Shared
@@ -147,7 +147,7 @@ def create_app(
             "draining": shared.draining,
             "model": shared.engine.model.name,
             "corpus": shared.retriever.corpus.version,
-            "passages": shared.retriever.corpus.info().passages,
+            "passages": shared.retriever.corpus.manifest.passages,
             "sessions": shared.sessions,
             "free_slots": shared.engine.free_slots,
         }
@@ -155,7 +155,8 @@ def create_app(
 
     @app.get("/metrics")
     async def metrics() -> Response:
-        return Response(state().shared.metrics.render(), media_type=CONTENT_TYPE_LATEST)
+        found = generate_latest(state().shared.metrics.registry)
+        return Response(found, media_type=CONTENT_TYPE_LATEST)
 
     @app.websocket(LINK_PATH)
     async def link(socket: WebSocket) -> None:
@@ -166,11 +167,10 @@ def create_app(
             # Plain text: the device shows it to its user unchanged.
             host = socket.client and socket.client.host
             log.warning("refused a link from %s: %s", host, error.message.partition(":")[0])
-            refusal = Response(error.message, 401, media_type="text/plain")
-            await socket.send_denial_response(refusal)
+            await socket.send_denial_response(PlainTextResponse(error.message, 401))
             return
         if shared.draining:
-            refusal = Response("this peer is about to end", 503, media_type="text/plain")
+            refusal = PlainTextResponse("this peer is about to end", 503)
             await socket.send_denial_response(refusal)
             return
         await socket.accept()
@@ -197,7 +197,7 @@ async def drain(app: FastAPI) -> None:
                 await asyncio.sleep(_LEFT_LOOK_S)
     # Some devices have nowhere else to go, and Ray waits for every connection.
     for connection in tuple(shared.connections):
-        connection.end()
+        connection.end(OverloadedError(ENDING))
 
 
 def _admitted(socket: WebSocket, keys: KeyRing) -> DeviceKey | None:
@@ -211,7 +211,8 @@ def _admitted(socket: WebSocket, keys: KeyRing) -> DeviceKey | None:
                 "`dragon peer keys add` makes"
             )
         return None
-    if (key := keys.find(_key_of(socket))) is None:
+    scheme, _, given = socket.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or (key := keys.find(given)) is None:
         raise AuthenticationError(
             "wrong key: set DRAGON_PEER_KEY to one of the peer's DRAGON_PEER_KEYS, or to one that "
             "`dragon peer keys add` has made"
@@ -219,19 +220,20 @@ def _admitted(socket: WebSocket, keys: KeyRing) -> DeviceKey | None:
     return key
 
 
-def _key_of(socket: WebSocket) -> str:
-    scheme, _, key = socket.headers.get("authorization", "").partition(" ")
-    return key if scheme.lower() == "bearer" else ""
-
-
 async def watch(shared: Shared, keys: KeyRing) -> None:
-    """Disconnect devices whose key was revoked, until cancelled."""
+    """Follow changes of the keys, and disconnect devices whose key was revoked."""
     for look in itertools.count(1):
         await asyncio.sleep(_LOOK_S)
         try:
             if keys.refresh():
                 log.info("the keys were changed")
-                apply(shared, keys)
+                for connection in tuple(shared.connections):
+                    held = connection.holder.key
+                    current = None if held is None else keys.current(held)
+                    if current is not None:
+                        connection.holder.renew(current)
+                    elif held is not None or not keys.open:
+                        connection.end(AuthenticationError(REVOKED))
         except (ConfigurationError, OSError) as error:
             log.warning("keeping the previous keys: %s", error)
         if look % _KEEP_EVERY == 0:
@@ -239,10 +241,7 @@ async def watch(shared: Shared, keys: KeyRing) -> None:
 
 
 async def follow(retriever: Retriever, root: Path, opening: Opening) -> None:
-    """Serve the version of the corpus chosen to be served, until cancelled.
-
-    A damaged version is reported once, and the previous one stays in service.
-    """
+    """Serve the version of the corpus chosen to be served; a damaged one is reported once."""
     versions, seen = Versions(root), None
     while True:
         await asyncio.sleep(_LOOK_S)
@@ -258,14 +257,3 @@ async def follow(retriever: Retriever, root: Path, opening: Opening) -> None:
             continue
         await retriever.switch(corpus)
         log.info("now serving the corpus %s", named)
-
-
-def apply(shared: Shared, keys: KeyRing) -> None:
-    """Apply the current keys to all connections."""
-    for connection in tuple(shared.connections):
-        held = connection.holder.key
-        current = None if held is None else keys.current(held)
-        if current is not None:
-            connection.holder.renew(current)
-        elif held is not None or not keys.open:
-            connection.expel()

@@ -13,7 +13,6 @@ import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import ray
@@ -152,7 +151,7 @@ class ShardReplica:
         manifest, path = self._versions.manifest(version), self._versions.path(version)
         name = shard_name(self._number)
         files = {file: each for file, each in manifest.files.items() if name in file.split("/")}
-        replace(manifest, files=files).verify(path)
+        manifest.model_copy(update={"files": files}).verify(path)
         return shard.Shard(path / name, manifest.dimension)
 
 

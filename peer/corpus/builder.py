@@ -12,13 +12,13 @@ import itertools
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-from pydantic import TypeAdapter
+from pydantic import BaseModel
 from rich.progress import Progress
 
 from dragon.errors import ConfigurationError, DocumentError, StorageError
@@ -27,7 +27,7 @@ from dragon.retrieval.index import Vectors
 from dragon.whole_file import write_whole
 from peer.corpus.parts import PART, CorpusPassage, Workers, parts, passages_of
 from peer.corpus.passage_reader import read_records
-from peer.corpus.prebuilt import Prebuilt
+from peer.corpus.prebuilt import prebuilt
 from peer.corpus.shard import FILES, PASSAGES, VECTORS, ShardWriter
 from peer.corpus.store import Corpus, shard_name, shard_of
 from peer.corpus.versions import (
@@ -45,8 +45,7 @@ _STATE = "state.json"
 _Embedded = Callable[[Iterable[list[CorpusPassage]]], Iterator[tuple[list[CorpusPassage], Vectors]]]
 
 
-@dataclass(frozen=True)
-class _Plan:
+class _Plan(BaseModel):
     """The inputs of a build; a build with the same plan resumes another's work."""
 
     form: int
@@ -56,8 +55,7 @@ class _Plan:
     base: str
 
 
-@dataclass(frozen=True)
-class _State:
+class _State(BaseModel):
     """Progress so far: `documents` of the source, and `passages` including the base's."""
 
     plan: _Plan
@@ -65,19 +63,8 @@ class _State:
     documents: int
     passages: int
 
-    @classmethod
-    def read(cls, directory: Path) -> _State | None:
-        """The state of an earlier build, if there is one."""
-        try:
-            return _JSON.validate_json((directory / _STATE).read_bytes())
-        except (OSError, ValueError):
-            return None
-
     def write(self, directory: Path) -> None:
-        write_whole(directory / _STATE, _JSON.dump_json(self).decode())
-
-
-_JSON = TypeAdapter(_State)
+        write_whole(directory / _STATE, self.model_dump_json())
 
 
 @dataclass(frozen=True)
@@ -116,14 +103,18 @@ def build(
     documents = _count(source, progress)
     versions = Versions(out)
     base: Corpus | None = None
-    before: Manifest | None = None
     if sharding is None:
-        with closing(Corpus.open(out, embedder)) as base:  # only its files are read from here on
-            before = base.info()
-        sharding = Sharding(before.shards, before.flat_up_to)
-    made_from = SourceFile(source.name, digest_of(source), documents)
+        base = Corpus.open(out, embedder)
+        base.close()  # only its files are read from here on
+        sharding = Sharding(base.manifest.shards, base.manifest.flat_up_to)
+    before = base.manifest if base else None
+    made_from = SourceFile(name=source.name, digest=digest_of(source), documents=documents)
     plan = _Plan(
-        FORM, made_from, embedder.fingerprint, sharding.shards, base.version if base else ""
+        form=FORM,
+        source=made_from,
+        embedder=embedder.fingerprint,
+        shards=sharding.shards,
+        base=base.version if base else "",
     )
     with versions.building() as directory, _room(out):
         try:
@@ -148,7 +139,7 @@ def build(
             built=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             files=_described(directory),
         )
-        (directory / MANIFEST).write_text(manifest.json(), encoding="utf-8")
+        (directory / MANIFEST).write_text(manifest.model_dump_json(indent=2), encoding="utf-8")
         (versions.publish() / _STATE).unlink()
     return manifest
 
@@ -171,24 +162,24 @@ def _count(source: Path, progress: Progress) -> int:
 
 def _begun(directory: Path, plan: _Plan, base: Corpus | None, versions: Versions) -> _State:
     """The progress of a build with this plan; another plan's work is removed."""
-    state = _State.read(directory)
-    if state is not None and state.plan == plan:
-        return state
+    with suppress(OSError, ValueError):
+        state = _State.model_validate_json((directory / _STATE).read_bytes())
+        if state.plan == plan:
+            return state
     shutil.rmtree(directory)
     directory.mkdir()
     if base is not None:
         for number in range(plan.shards):
-            old, new = (
-                versions.path(base.version) / shard_name(number),
-                directory / shard_name(number),
-            )
+            old = versions.path(base.version) / shard_name(number)
+            new = directory / shard_name(number)
             new.mkdir()
             for name in (PASSAGES, VECTORS):
                 shutil.copyfile(old / name, new / name)
-        with _writers(directory, plan, base.info().dimension) as writers:
+        with _writers(directory, plan, base.manifest.dimension) as writers:
             for writer in writers:
                 writer.begin()
-    state = _State(plan, parts=0, documents=0, passages=base.info().passages if base else 0)
+    passages = base.manifest.passages if base else 0
+    state = _State(plan=plan, parts=0, documents=0, passages=passages)
     state.write(directory)
     return state
 
@@ -204,10 +195,8 @@ def _writers(directory: Path, plan: _Plan, dimension: int) -> Iterator[list[Shar
 
 def _alone(source: Path, embedder: TextEmbedder) -> _Embedded:
     """Vectors computed in this process."""
-    prebuilt = Prebuilt.of(source, embedder)
-    return lambda every: (
-        (part, prebuilt.embed([each.embedded for each in part])) for part in every
-    )
+    embed = prebuilt(source, embedder)
+    return lambda every: ((part, embed([each.embedded for each in part])) for part in every)
 
 
 def _fill(
@@ -230,8 +219,8 @@ def _fill(
                 continue
             own = np.flatnonzero(homes == number)
             writer.add(ids[own].tolist(), [passages[place] for place in own], vectors[own])
-        state = replace(
-            state,
+        state = _State(
+            plan=state.plan,
             parts=state.parts + 1,
             documents=state.documents + sum(each.part == 0 for each in passages),
             passages=state.passages + len(passages),
@@ -253,7 +242,9 @@ def _finish(
 def _described(directory: Path) -> dict[str, FileDigest]:
     found = sorted(path for path in directory.glob("*/*") if path.name in FILES)
     return {
-        str(path.relative_to(directory)): FileDigest(path.stat().st_size, digest_of(path))
+        str(path.relative_to(directory)): FileDigest(
+            bytes=path.stat().st_size, sha256=digest_of(path)
+        )
         for path in found
     }
 

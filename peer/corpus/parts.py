@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from dragon.retrieval.chunking import embedded_text, sentences
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.index import Vectors
 from peer.corpus.passage_reader import SourceRecord
-from peer.corpus.prebuilt import Prebuilt
+from peer.corpus.prebuilt import prebuilt
 
 PART = 2048
 """The least number of passages in a part, except the last; a kill loses the work on one."""
@@ -98,17 +98,17 @@ class Workers:
             ) from error
 
 
-_prebuilt: Prebuilt  # a worker's
+_vectors_of: Callable[[Sequence[str]], Vectors]  # a worker's
 
 
 def _begin(embedder: Path | None, source: Path) -> None:
-    global _prebuilt
+    global _vectors_of
     import torch
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all; the parent ends the workers
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(1)
-    _prebuilt = Prebuilt.of(source, Embedder.load(embedder))
+    _vectors_of = prebuilt(source, Embedder.load(embedder))
 
 
 def _end_with_parent() -> None:
@@ -119,4 +119,4 @@ def _end_with_parent() -> None:
 
 
 def _embed(texts: Sequence[str]) -> Vectors:
-    return _prebuilt.embed(texts)
+    return _vectors_of(texts)

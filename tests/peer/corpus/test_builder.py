@@ -72,7 +72,7 @@ def test_every_format_gives_the_same_corpus(tmp_path: Path, write) -> None:
     assert files(out, "v1") == files(tmp_path / "other", "v1")
     assert held(out, "v1") == held(tmp_path / "other", "v1")
     corpus = Corpus.open(out, StandIn())
-    assert corpus.info() == info
+    assert corpus.manifest == info
     corpus.close()
     count = sum(len(sentences([text])) for _, _, text in PASSAGES)
     assert (info.documents, info.passages, info.dimension) == (3, count, StandIn.dim)
@@ -144,12 +144,12 @@ def test_an_older_version_stays_until_the_next_but_one(tmp_path: Path) -> None:
     source.write_text("1\tTitle\tText\nbroken\n")
     with pytest.raises(DocumentError):
         build(source, out, StandIn())
-    assert Corpus.open(out).info() == first
+    assert Corpus.open(out).manifest == first
     for number in (2, 3):
         rows(source, range(number))
         build(source, out, StandIn())
         corpus = Corpus.open(out)
-        assert (corpus.version, corpus.info().documents) == (f"v{number}", number)
+        assert (corpus.version, corpus.manifest.documents) == (f"v{number}", number)
         corpus.close()
     assert sorted(path.name for path in out.iterdir()) == ["current", "v2", "v3"]
 

@@ -12,7 +12,7 @@ import pytest
 from dragon.retrieval.embedder import Embedder
 from harness.services import DEMO_CORPUS
 from peer.corpus.builder import build, embedded_texts
-from peer.corpus.prebuilt import Prebuilt, write
+from peer.corpus.prebuilt import prebuilt, write
 from tests.samples import embedder
 
 
@@ -36,7 +36,7 @@ def test_the_demo_corpus_is_built_without_embedding(tmp_path: Path) -> None:
 
 def test_its_vectors_are_those_of_the_embedder() -> None:
     some = embedded_texts(DEMO_CORPUS)[::100]
-    known = Prebuilt.of(DEMO_CORPUS, embedder()).embed(some)
+    known = prebuilt(DEMO_CORPUS, embedder())(some)
     np.testing.assert_allclose(known, embedder().embed(some), atol=1e-3)
 
 
