@@ -176,14 +176,6 @@ def peer(
 
 
 class _JsonLines(JsonFormatter):
-    def __init__(self) -> None:
-        super().__init__(
-            ["asctime", "levelname", "name", "message"],
-            "%Y-%m-%dT%H:%M:%S%z",
-            rename_fields=_LOG_FIELDS,
-            json_ensure_ascii=False,
-        )
-
     def process_log_record(self, log_data: dict[str, Any]) -> dict[str, Any]:
         return log_data | {"level": log_data["level"].lower()}
 
@@ -192,7 +184,13 @@ def log_to_stderr(style: Literal["text", "json"]) -> None:
     """Log our own packages from INFO on, others from WARNING on: as text, or JSON for programs."""
     handler = logging.StreamHandler()
     text = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s", "%H:%M:%S")
-    handler.setFormatter(_JsonLines() if style == "json" else text)
+    json_lines = _JsonLines(
+        ["asctime", "levelname", "name", "message"],
+        "%Y-%m-%dT%H:%M:%S%z",
+        rename_fields=_LOG_FIELDS,
+        json_ensure_ascii=False,
+    )
+    handler.setFormatter(json_lines if style == "json" else text)
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     for name in ("dragon", "app", "peer"):
         logging.getLogger(name).setLevel(logging.INFO)

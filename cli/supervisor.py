@@ -129,11 +129,6 @@ class Service:
         if not waits:
             self.tell(GO)
 
-    def check(self) -> None:
-        """Raises `DragonError` if it has ended."""
-        if (status := self.process.poll()) is not None:
-            raise DragonError(f"The {self.name} ended by itself (status {status}), see above.")
-
     def revive(self) -> None:
         """Restart it if it has ended, waiting longer each time it soon ends again."""
         status, now = self.process.poll(), time.monotonic()
@@ -233,7 +228,9 @@ class Services:
             while not _is_ready(host, port):
                 self.rest(0.1)  # first: Ctrl-C ends the services too, and is no failure of theirs
                 for service in self.serving:
-                    service.check()
+                    if (status := service.process.poll()) is not None:
+                        what = f"The {service.name} ended by itself (status {status}), see above."
+                        raise DragonError(what)
 
     def look(self) -> None:
         """Restart services that have ended, and let the next pair load and take over."""

@@ -27,9 +27,7 @@ from pydantic import (
 from dragon.errors import ConfigurationError, InvalidRequestError, NotFoundError
 from dragon.whole_file import write_whole
 
-LEAST_KEY = 22
-"""Characters of 6 bits each, enough for 128 bits."""
-
+LEAST_KEY = 22  # characters of 6 bits each, enough for 128 bits
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
 
 

@@ -33,11 +33,8 @@ from peer.settings import PeerSettings
 
 log = logging.getLogger(__name__)
 
-NAME = "dragon"
-"""The application's name."""
-
-ANSWERS = 16
-"""Concurrent answers per replica of `Link`: with more, another one is started."""
+NAME = "dragon"  # the application's name
+ANSWERS = 16  # concurrent answers per replica of `Link`: with more, another one is started
 
 POLICY = {"policy_function": f"{__name__}:by_answers"}
 """The autoscaling policy of `Link`, in the form that Ray requires."""

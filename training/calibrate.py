@@ -27,8 +27,7 @@ from dragon.retrieval.judge import Judge
 from dragon.retrieval.relevance import Hit
 from training.texts import FOLDER, KEPT_APART, Text, held_out, read_file, read_texts, same
 
-TOGETHER = 10
-"""Texts that are searched at once: the usual wrong answer is a line of another text."""
+TOGETHER = 10  # texts that are searched at once: the usual wrong answer is a line of another text
 
 
 @dataclass(frozen=True)

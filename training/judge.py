@@ -50,8 +50,7 @@ ROWS, POOL = (64 if DEVICE == "cuda" else 32), 8
 
 RATES = {"teacher": (4e-5, 5e-4), "student": (1.5e-4, 1e-3)}
 WARM_UP = 100
-LABELLED = 0.3
-"""Weight of the labels relative to the teacher's distribution."""
+LABELLED = 0.3  # weight of the labels relative to the teacher's distribution
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,7 @@ from torch.nn import functional
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-TOKENS = 12_000 if DEVICE == "cuda" else 1_000
-"""Tokens of a step, padding included."""
+TOKENS = 12_000 if DEVICE == "cuda" else 1_000  # tokens of a step, padding included
 
 RANK, ALPHA = 16, 32
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")

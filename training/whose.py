@@ -23,8 +23,7 @@ from dragon.retrieval.judge import Judge
 from training.calibrate import pools
 from training.texts import FOLDER, KEPT_APART, read_file
 
-_EACH = 3
-"""Questions of its own, and of the world's, that a document is asked."""
+_EACH = 3  # questions of its own, and of the world's, that a document is asked
 
 Odds = npt.NDArray[np.float64]
 

@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TypeVar
 
 import numpy as np
@@ -26,18 +27,10 @@ from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.prompt_rows import recent
 from dragon.retrieval.relevance import SLOPE
 
-SLOPES = (0.0, *(2.0 ** (n / 8) for n in range(-8, 48)))
-"""The slopes to try, up to 59; closer ones would predict alike."""
-
-ROWS = 4
-"""Passages of a window: two a side."""
-
-WINDOWS = 16
-"""The most windows: each takes seconds, and another text would change the slope more."""
-
-LEAST_WINDOWS = 8
-"""The fewest windows for a meaningful standard error."""
-
+SLOPES = (0.0, *(2.0 ** (n / 8) for n in range(-8, 48)))  # closer ones would predict alike
+ROWS = 4  # passages of a window: two a side
+WINDOWS = 16  # at most: each takes seconds, and another text would change the slope more
+LEAST_WINDOWS = 8  # for a meaningful standard error
 PASSAGE_WORDS = 64
 _PASSAGE = re.compile(rf"(?:\s*\S+){{1,{PASSAGE_WORDS}}}")
 _WINDOW = 4  # passages; the first half is the query
@@ -114,8 +107,9 @@ def calibrate(
             "a model server names only the likeliest tokens: calibrate a model that DRAGON runs"
         )
     scorer, found = Scorer(model), list[Rows]()
-    chosen = _windows(texts)
-    for window, rows in _searched(chosen, texts, tokenizer, embedder):
+    cut = [_PASSAGE.findall(text) for text in texts]
+    chosen = _windows(cut)
+    for window, rows in _searched(chosen, list(chain(*cut)), tokenizer, embedder):
         longest = max(len(row.tokens) for row in rows)
         needed = longest + len(window.query) + len(window.target)
         if needed > model.context:
@@ -136,15 +130,10 @@ def spread(windows: Sequence[T], count: int) -> list[T]:
     return [windows[int(place)] for place in places]
 
 
-def _cut(texts: Sequence[str]) -> list[list[str]]:
-    """The passages of each text, which together are the text."""
-    return [_PASSAGE.findall(text) for text in texts]
-
-
-def _windows(texts: Sequence[str]) -> list[int]:
+def _windows(texts: Sequence[Sequence[str]]) -> list[int]:
     """The numbers of the passages where windows begin, evenly spread over all that fit."""
     starts, first = list[int](), 0
-    for passages in _cut(texts):
+    for passages in texts:
         starts += range(first, first + len(passages) - _WINDOW + 1, _WINDOW)
         first += len(passages)
     if len(starts) < LEAST_WINDOWS:
@@ -154,13 +143,9 @@ def _windows(texts: Sequence[str]) -> list[int]:
 
 
 def _searched(
-    starts: Sequence[int], texts: Sequence[str], tokenizer: Tokenizer, embedder: TextEmbedder
+    starts: Sequence[int], passages: Sequence[str], tokenizer: Tokenizer, embedder: TextEmbedder
 ) -> Iterator[tuple[Window, dict[Prefix, float]]]:
-    """Each window, and the rows of the passages nearest to its query, with cosines.
-
-    The window's own passages are left out.
-    """
-    passages = [passage for own in _cut(texts) for passage in own]
+    """Each window, and the rows of other passages nearest to its query, with cosines."""
     vectors = embedder.embed(passages)
     for start in starts:
         middle, end = start + _WINDOW // 2, start + _WINDOW

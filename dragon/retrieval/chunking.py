@@ -15,9 +15,7 @@ from dataclasses import dataclass, replace
 
 PAGE_BREAK = "\f"
 
-MOST_BYTES = 320
-"""The most bytes of a chunk, in UTF-8: about a hundred tokens of English."""
-
+MOST_BYTES = 320  # the most bytes of a chunk, in UTF-8: about a hundred tokens of English
 _LEAST_BYTES = 8
 _LOOK_AHEAD = 64  # characters in which the white space of a last break may lie
 

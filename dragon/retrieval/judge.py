@@ -40,9 +40,7 @@ NOTES = "judge.json"
 MOST_QUESTION, MOST_TOKENS = 48, 320
 """The most tokens of a question, and of a question with its passage; longer ones are cut."""
 
-_TOGETHER = 8
-"""Passages read in one forward."""
-
+_TOGETHER = 8  # passages read in one forward
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
 _READ = 1.5
 """The fewest letters per token that can be judged: other scripts split into single letters."""

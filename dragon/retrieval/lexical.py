@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from string import ascii_lowercase
@@ -19,7 +20,6 @@ TOKENIZER = "unicode61 remove_diacritics 2"
 _WORD = re.compile(r"[^\W_]+")
 _MOST_WORDS = 64
 _LONG = 10  # letters
-_IDENTIFIER = re.compile(r"[a-z]+\d{2,}[a-z\d]*")
 _ENDINGS = ("ing", "ed", "es", "s", "e")
 # Words of nearly every sentence do not discriminate between passages. Those of German, French and
 # Spanish that are names or English words for something (Ella, die, war, sin) are left out.
@@ -42,7 +42,7 @@ _STOP_WORDS = frozenset(
     une vos votre vous
     """.split()  # noqa: SIM905
 )
-RULES = (_WORD.pattern, _IDENTIFIER.pattern, _MOST_WORDS, _LONG, _ENDINGS, *sorted(_STOP_WORDS))
+RULES = (_WORD.pattern, _MOST_WORDS, _LONG, _ENDINGS, *sorted(_STOP_WORDS))
 """The rules behind `coverage`, part of the scale's fingerprint."""
 # k of Cormack, Clarke and Buettcher (SIGIR 2009), who found that it matters little.
 _RANK_OFFSET = 60
@@ -99,11 +99,6 @@ def _shared(sizes: Mapping[str, int], passage: str) -> set[str]:
     return sizes.keys() & {stem(word) for word in words(passage)}
 
 
-def identifiers(text: str) -> list[str]:
-    """The words of a text that name one thing, such as B105 and E28; not the 19th, or CO2."""
-    return [word for word in words(text) if _IDENTIFIER.fullmatch(word)]
-
-
 def stem(word: str) -> str:
     """A word without a plural or verb ending: "leave" and "leaves" both become "leav".
 
@@ -117,10 +112,10 @@ def stem(word: str) -> str:
 
 def fused(*rankings: Sequence[Key]) -> list[Key]:
     """Reciprocal rank fusion of rankings, best first; ties in order of first appearance."""
-    scores: dict[Key, float] = {}
+    scores: defaultdict[Key, float] = defaultdict(float)
     for ranking in rankings:
         for rank, key in enumerate(ranking, start=1):
-            scores[key] = scores.get(key, 0.0) + 1 / (_RANK_OFFSET + rank)
+            scores[key] += 1 / (_RANK_OFFSET + rank)
     return sorted(scores, key=lambda key: -scores[key])
 
 

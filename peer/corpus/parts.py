@@ -22,8 +22,7 @@ from dragon.retrieval.index import Vectors
 from peer.corpus.passage_reader import SourceRecord
 from peer.corpus.prebuilt import prebuilt
 
-PART = 2048
-"""The least number of passages in a part, except the last; a kill loses the work on one."""
+PART = 2048  # the least number of passages in a part, except the last; a kill loses the work on one
 
 
 @dataclass(frozen=True)
