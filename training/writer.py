@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,10 +60,7 @@ def sampled(tokenizer: Any, messages: Messages, reply: str) -> Sample:
     turns = [{"role": role, "content": text} for role, text in messages]
     shown = tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)
 
-    def encode(text: str) -> list[int]:
-        ids: list[int] = tokenizer.encode(text, add_special_tokens=False)
-        return ids
-
+    encode = partial(tokenizer.encode, add_special_tokens=False)
     return Sample(encode(shown), encode(reply + "<|im_end|>"))
 
 
@@ -74,12 +72,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--minutes", type=float, default=240)
     parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument("--few", type=int, default=0)
     options = parser.parse_args()
     model, tokenizer = load(options.model)
     learnt, apart = tasks(options.data)
-    if options.few:
-        learnt, apart = random.Random(2).sample(learnt, options.few), apart[: options.few]
     samples = [sampled(tokenizer, *each) for each in learnt]
     kept = [sampled(tokenizer, *each) for each in apart]
     print(f"{len(samples)} tasks, {sum(len(s.prompt) + len(s.reply) for s in samples)} tokens, "
