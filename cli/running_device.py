@@ -228,7 +228,6 @@ def _wait_for(device: DeviceClient, folder: Any) -> None:
 
 
 def _report(device: DeviceClient, folder: Any) -> None:
-    """Print the folder's state, and why files could not be read."""
     told = f"{folder['path']}: {_STATES.get(folder['state'], _count(folder))}"
     print(f"{told} (collection '{folder['collection']}')", flush=True)
     unread = device.get(f"/api/folders/{folder['id']}/files?state=unread&limit={_REASONS}")

@@ -9,7 +9,8 @@ import os
 import subprocess
 import threading
 import time
-from contextlib import ExitStack, suppress
+from contextlib import suppress
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -239,14 +240,13 @@ def _build(source: Path, out: Path | None, processes: int, sharding: Sharding | 
 
     from dragon.retrieval.embedder import Embedder
     from peer.corpus import builder
-    from peer.corpus.parts import Workers
+    from peer.corpus.parts import embedded
 
     place, embedder = out or _corpus(), Embedder.load(settings.embedder)
-    with Progress() as progress, ExitStack() as stack:
-        workers = None
-        if processes > 1:
-            workers = stack.enter_context(Workers(processes, settings.embedder, source))
-        made = builder.build(source, place, embedder, sharding, workers=workers, progress=progress)
+    several = partial(embedded, count=processes, embedder=settings.embedder, source=source)
+    embed = several if processes > 1 else None
+    with Progress() as progress:
+        made = builder.build(source, place, embedder, sharding, embed=embed, progress=progress)
     print(f"{made.documents} documents, {made.passages} passages.")
 
 

@@ -78,7 +78,6 @@ def reachable(host: str) -> str:
 
 
 def address(host: str, port: int) -> str:
-    """Host and port in the form of a URL."""
     host = reachable(host)
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -150,7 +149,6 @@ class Service:
             self.tell(GO)
 
     def end(self) -> None:
-        """End it, giving it time to finish what it serves."""
         self._gate.close()  # ends the wait for its turn
         self.process.terminate()
         try:

@@ -132,7 +132,6 @@ class KeyFile(Generic[K]):
 
     @contextmanager
     def _changed(self) -> Iterator[list[K]]:
-        """Lock the file, yield its keys to be changed, and write them back."""
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder = os.open(self._path.parent, os.O_RDONLY)
         try:

@@ -169,14 +169,12 @@ class Shared:
         return turns.next(time.monotonic(), self.lasting.value or _LASTING_S, under_way)
 
     def began(self, holder: Holder) -> None:
-        """A stream was opened."""
         self.metrics.answers.inc()
         if holder.key is not None:
             self.metrics.key_answers.labels(holder.key.name).inc()
         self._count(holder, 1)
 
     def refused(self, holder: Holder) -> None:
-        """A stream was not opened."""
         if holder.key is not None:
             self.metrics.key_refusals.labels(holder.key.name).inc()
 

@@ -176,7 +176,6 @@ class LinkReplica:
             raise RuntimeError("the engine has ended")
 
     async def record_autoscaling_stats(self) -> dict[str, float]:
-        """The figures that `by_answers` uses."""
         return {"answers": _state().shared.sessions}
 
     async def _watch(self) -> None:

@@ -128,7 +128,6 @@ class DeviceConnection:
                     await asyncio.sleep(pause)
 
     async def refuse(self, error: DragonError) -> None:
-        """Report the error and hang up."""
         with suppress(RuntimeError, WebSocketDisconnect):  # already gone
             await self._socket.send_text(str(registry.encode(control.Fault.of(error))))
             await self._socket.close(1002, error.code)
@@ -152,7 +151,6 @@ class DeviceConnection:
         return len(frame)
 
     def leave(self) -> None:
-        """Ask the device to open its next answers elsewhere."""
         self._asked_to_leave = time.monotonic()
         self.send(control.Draining())
 

@@ -279,7 +279,6 @@ class CloudRun(Run[Message]):
             self.close()
 
     def receive(self, message: SessionMessage) -> None:
-        """Handle a message of the device's session."""
         if isinstance(message, Draft | Correction):
             self._pace.observe_remote(message)
         super().receive(message)
@@ -362,7 +361,6 @@ class CloudScoring:
         return len(self._asked.conversation) + len(self._asked.text)
 
     def taken(self) -> None:
-        """The device has room for one more distribution."""
         self._credit.release()
 
     async def _wait_for_room(self) -> None:

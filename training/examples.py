@@ -69,7 +69,6 @@ class Source:
         """For each question, other texts with lines similar to it."""
 
     def draw(self, number: int, rng: random.Random) -> Example:
-        """An example of one question."""
         place = self.questions[number][0]
         answers = self._lines[number]
         kind = rng.random()
@@ -95,7 +94,6 @@ class Source:
         return self._joined(number, parts, place, marked=rng.random() >= _UNMARKED)
 
     def whole(self, number: int) -> Example:
-        """A question with its whole text."""
         place, question, _ = self.questions[number]
         parts = [(place, list(self.passages[place].pieces))]
         return self._joined(number, parts, place, marked=question.endswith("?"))

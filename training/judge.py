@@ -122,7 +122,6 @@ class Student(JudgeNetwork):
         self.encoder.embeddings.requires_grad_(False)
 
     def states(self, batch: PaddedPairs) -> Tensor:
-        """See `JudgeNetwork`."""
         made: Tensor = self.encoder(
             input_ids=batch.tokens, attention_mask=batch.mask, token_type_ids=batch.segments
         ).last_hidden_state
@@ -148,7 +147,6 @@ class Teacher(JudgeNetwork):
         self.register_buffer("ids", ids, persistent=False)
 
     def states(self, batch: PaddedPairs) -> Tensor:
-        """See `JudgeNetwork`."""
         ids: Tensor = self.ids
         made: Tensor = self.encoder(
             input_ids=ids[batch.tokens], attention_mask=batch.mask
@@ -257,7 +255,6 @@ def train(
 
 @torch.inference_mode()
 def logits_of(network: JudgeNetwork, rows: Sequence[EncodedPair]) -> list[np.ndarray]:
-    """The logits of each row's lines."""
     made: list[np.ndarray] = []
     for at in range(0, len(rows), ROWS):
         part = rows[at : at + ROWS]
@@ -325,7 +322,6 @@ def find_near(source: Source, encoder: nn.Module, count: int = 12) -> list[list[
 
 
 def read_messages(pairs: Pairs, questions: Sequence[str]) -> list[tuple[EncodedPair, bool]]:
-    """Messages, and whether they need no document."""
     lookups = (FOLDER / "lookups.jsonl").read_text("utf-8").splitlines()
     told = [(each.message, True) for each in everyday.read()]
     told += 4 * [(json.loads(line)["q"], False) for line in lookups]
@@ -334,7 +330,6 @@ def read_messages(pairs: Pairs, questions: Sequence[str]) -> list[tuple[EncodedP
 
 
 def main() -> None:
-    """Train teacher and student, and write the student's weights."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument(

@@ -94,7 +94,6 @@ class Adapted(nn.Module):
         nn.init.kaiming_uniform_(self.a, a=math.sqrt(5))
 
     def forward(self, x: Tensor) -> Tensor:
-        """The layer's output plus the low-rank product."""
         made: Tensor = self.base(x)
         dropped = functional.dropout(x, 0.05, self.training)
         return made + (ALPHA / RANK) * functional.linear(functional.linear(dropped, self.a), self.b)
@@ -138,7 +137,6 @@ def padded(samples: Sequence[Sample]) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def loss_of(model: Any, samples: Sequence[Sample]) -> Tensor:
-    """Mean cross-entropy per token of the replies."""
     tokens, mask, targets = padded(samples)
     with torch.autocast(DEVICE, torch.bfloat16):
         states = model.model(input_ids=tokens, attention_mask=mask).last_hidden_state[:, :-1]
@@ -176,7 +174,6 @@ def tune(model: Any, samples: Sequence[Sample], rate: float, minutes: float, epo
 
 @torch.inference_mode()
 def measured(model: Any, samples: Sequence[Sample]) -> float:
-    """Mean cross-entropy of held-out samples."""
     losses = [loss_of(model, part).item() for part in batches(samples, random.Random(0))]
     return float(np.mean(losses))
 

@@ -56,7 +56,6 @@ def tasks(data: Path | None) -> tuple[list[Any], list[Any]]:
 
 
 def sampled(tokenizer: Any, messages: Messages, reply: str) -> Sample:
-    """A task in tokens, in the model's chat template."""
     turns = [{"role": role, "content": text} for role, text in messages]
     shown = tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)
 
@@ -65,7 +64,6 @@ def sampled(tokenizer: Any, messages: Messages, reply: str) -> Sample:
 
 
 def main() -> None:
-    """Train the adapter and write it; print its replies to held-out tasks."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--data", type=Path)

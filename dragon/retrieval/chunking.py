@@ -121,7 +121,6 @@ def each_sentence(
 
 
 def _lines(pages: Sequence[str], most: int) -> Iterator[tuple[TextChunk, ChunkSentence, str]]:
-    """Every line with its chunk, and the text of the line after it."""
     before: tuple[TextChunk, ChunkSentence] | None = None
     for whole in chunks(pages, most):
         for line in _pieces(whole, _LINES, 0, len(whole.text)):

@@ -96,7 +96,6 @@ class JudgedLine(Generic[H]):
 
     @property
     def odds(self) -> float:
-        """The log-odds that it answers."""
         return log_odds(self.logit, self.lacking, self.cosine)
 
 
@@ -214,7 +213,6 @@ def _asks_it(question: str, line: str) -> bool:
 
 
 def _headed(lines: Sequence[H], near: Sequence[H]) -> list[Line]:
-    """Lines as the judge reads them, with their headings or contexts."""
     made, last = list[Line](), None
     for line in lines:
         title = heading(line, near)

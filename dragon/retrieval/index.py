@@ -80,7 +80,6 @@ class VectorIndex:
         return sorted(there, key=lambda hit: (-hit[1], hit[0]))
 
     def held(self, ids: Sequence[int]) -> set[int]:
-        """Those of `ids` that exist."""
         with self._lock:
             there = faiss.vector_to_array(self._faiss.id_map)
         return set(np.intersect1d(there, np.asarray(ids, dtype=np.int64)).tolist())
@@ -153,7 +152,6 @@ class Segments:
         return keys, vectors.astype(np.float32)
 
     def of(self, document: str) -> list[Path]:
-        """A document's files."""
         return sorted(self.directory.glob(f"{document}.*{_SUFFIX}"))
 
     def remove(self, document: str) -> None:

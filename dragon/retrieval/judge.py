@@ -274,7 +274,6 @@ class Judge:
         return made
 
     def _alone(self, message: str) -> PaddedPairs | None:
-        """A message without a passage; None if it cannot be read."""
         if not self._pairs.reads(message):
             return None
         return PaddedPairs.of([self._pairs.encode(message, ())])

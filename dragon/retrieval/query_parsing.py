@@ -149,7 +149,6 @@ def questions_of(message: str) -> tuple[str, ...]:
 
 
 def _apart(sentence: str) -> list[str]:
-    """The questions that a sentence joins by a conjunction."""
     parts: list[str] = []
     start = 0
     for joint in _JOINT.finditer(sentence):

@@ -11,7 +11,7 @@ import errno
 import itertools
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +25,7 @@ from dragon.errors import ConfigurationError, DocumentError, StorageError
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.index import Vectors
 from dragon.whole_file import write_whole
-from peer.corpus.parts import PART, CorpusPassage, Workers, parts, passages_of
+from peer.corpus.parts import PART, Part, parts, passages_of
 from peer.corpus.passage_reader import read_records
 from peer.corpus.prebuilt import prebuilt
 from peer.corpus.shard import FILES, PASSAGES, VECTORS, ShardWriter
@@ -42,7 +42,8 @@ from peer.corpus.versions import (
 )
 
 _STATE = "state.json"
-_Embedded = Callable[[Iterable[list[CorpusPassage]]], Iterator[tuple[list[CorpusPassage], Vectors]]]
+Embed = Callable[[Iterable[Part]], Generator[tuple[Part, Vectors]]]
+"""Gives parts their vectors, in order."""
 
 
 class _Plan(BaseModel):
@@ -84,14 +85,14 @@ def build(
     embedder: TextEmbedder,
     sharding: Sharding | None = Sharding(),
     *,
-    workers: Workers | None = None,
+    embed: Embed | None = None,
     progress: Progress | None = None,
 ) -> Manifest:
     """Build a version of the corpus at `out`, and make it the one served.
 
     `source` is a file (see peer.corpus.passage_reader); every sentence of a text becomes a passage.
     Without `sharding`, the new version also contains the one served, and is sharded like it.
-    `workers` compute the vectors if given, else `embedder`.
+    `embed` computes the vectors if given, else `embedder` in this process.
 
     After a failure the corpus is as it was, and the same build resumes where it stopped. Raises
     ConfigurationError if `source` is missing or `out` is not a corpus, DocumentError with a line
@@ -120,8 +121,8 @@ def build(
         try:
             state = _begun(directory, plan, base, versions)
             with _writers(directory, plan, embedder.dim) as writers:
-                vectors = workers.embedded if workers else _alone(source, embedder)
-                state = _fill(source, directory, state, writers, vectors, progress)
+                embed = embed or _alone(source, embedder)
+                state = _fill(source, directory, state, writers, embed, progress)
                 passages, words = _finish(state, writers, sharding.flat_up_to, progress)
         except DocumentError:
             versions.discard()
@@ -193,8 +194,7 @@ def _writers(directory: Path, plan: _Plan, dimension: int) -> Iterator[list[Shar
         ]
 
 
-def _alone(source: Path, embedder: TextEmbedder) -> _Embedded:
-    """Vectors computed in this process."""
+def _alone(source: Path, embedder: TextEmbedder) -> Embed:
     embed = prebuilt(source, embedder)
     return lambda every: ((part, embed([each.embedded for each in part])) for part in every)
 
@@ -204,36 +204,35 @@ def _fill(
     directory: Path,
     state: _State,
     writers: Sequence[ShardWriter],
-    embedded: _Embedded,
+    embed: Embed,
     progress: Progress,
 ) -> _State:
-    """Add the rest of the source to the shards."""
     total = state.plan.source.documents
     task = progress.add_task(source.name, total=total, completed=state.documents)
     records = itertools.islice(read_records(source), state.documents, None)
-    for passages, vectors in embedded(parts(records, PART)):
-        ids = np.arange(len(passages)) + state.passages + 1
-        homes = np.array([shard_of(each.record.id, len(writers)) for each in passages])
-        for number, writer in enumerate(writers):
-            if writer.parts > state.parts:  # its commit came before a kill, others' did not
-                continue
-            own = np.flatnonzero(homes == number)
-            writer.add(ids[own].tolist(), [passages[place] for place in own], vectors[own])
-        state = _State(
-            plan=state.plan,
-            parts=state.parts + 1,
-            documents=state.documents + sum(each.part == 0 for each in passages),
-            passages=state.passages + len(passages),
-        )
-        state.write(directory)
-        progress.update(task, completed=state.documents)
+    with closing(embed(parts(records, PART))) as made:
+        for passages, vectors in made:
+            ids = np.arange(len(passages)) + state.passages + 1
+            homes = np.array([shard_of(each.record.id, len(writers)) for each in passages])
+            for number, writer in enumerate(writers):
+                if writer.parts > state.parts:  # its commit came before a kill, others' did not
+                    continue
+                own = np.flatnonzero(homes == number)
+                writer.add(ids[own].tolist(), [passages[place] for place in own], vectors[own])
+            state = _State(
+                plan=state.plan,
+                parts=state.parts + 1,
+                documents=state.documents + sum(each.part == 0 for each in passages),
+                passages=state.passages + len(passages),
+            )
+            state.write(directory)
+            progress.update(task, completed=state.documents)
     return state
 
 
 def _finish(
     state: _State, writers: Sequence[ShardWriter], flat_up_to: int, progress: Progress
 ) -> tuple[int, int]:
-    """Write the files that need all passages; returns the numbers of passages and words."""
     task = progress.add_task("index", total=state.passages)
     counts = [writer.finish(flat_up_to, partial(progress.advance, task)) for writer in writers]
     return sum(passages for passages, _ in counts), sum(words for _, words in counts)

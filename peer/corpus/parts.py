@@ -7,13 +7,12 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
 from pathlib import Path
-from typing import Self
 
 from dragon.errors import StorageError
 from dragon.retrieval.chunking import embedded_text, sentences
@@ -47,9 +46,12 @@ def passages_of(record: SourceRecord) -> list[CorpusPassage]:
     ]
 
 
-def parts(records: Iterable[SourceRecord], least: int = PART) -> Iterator[list[CorpusPassage]]:
+Part = list[CorpusPassage]
+
+
+def parts(records: Iterable[SourceRecord], least: int) -> Iterator[Part]:
     """The passages of whole documents, at least `least` at a time."""
-    part: list[CorpusPassage] = []
+    part: Part = []
     for record in records:
         part += passages_of(record)
         if len(part) >= least:
@@ -59,42 +61,32 @@ def parts(records: Iterable[SourceRecord], least: int = PART) -> Iterator[list[C
         yield part
 
 
-class Workers:
-    """Processes that embed, each with its own model; one core each."""
+def embedded(
+    every: Iterable[Part], count: int, embedder: Path | None, source: Path
+) -> Generator[tuple[Part, Vectors]]:
+    """Parts in order with their vectors, from `count` processes with a model and a core each.
 
-    def __init__(self, count: int, embedder: Path | None, source: Path) -> None:
-        self._count = count
-        self._pool = ProcessPoolExecutor(count, get_context("spawn"), _begin, (embedder, source))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._pool.shutdown(cancel_futures=True)
-
-    def embedded(
-        self, source: Iterable[list[CorpusPassage]]
-    ) -> Iterator[tuple[list[CorpusPassage], Vectors]]:
-        """Parts in order, with their vectors. Raises StorageError if a process dies.
-
-        At most two parts per process are in progress.
-        """
-        under_way: deque[tuple[list[CorpusPassage], Future[Vectors]]] = deque()
-        left = iter(source)
-        try:
-            while True:
-                for part in itertools.islice(left, 2 * self._count - len(under_way)):
-                    texts = [passage.embedded for passage in part]
-                    under_way.append((part, self._pool.submit(_embed, texts)))
-                if not under_way:
-                    return
-                part, vectors = under_way.popleft()
-                yield part, vectors.result()
-        except BrokenProcessPool as error:
-            raise StorageError(
-                "An embedding process has died, perhaps for lack of memory. Run the same command "
-                "again, with fewer --processes: it resumes where it was."
-            ) from error
+    At most two parts per process are in progress. Raises StorageError if a process dies.
+    """
+    pool = ProcessPoolExecutor(count, get_context("spawn"), _begin, (embedder, source))
+    under_way: deque[tuple[Part, Future[Vectors]]] = deque()
+    left = iter(every)
+    try:
+        while True:
+            for part in itertools.islice(left, 2 * count - len(under_way)):
+                texts = [passage.embedded for passage in part]
+                under_way.append((part, pool.submit(_embed, texts)))
+            if not under_way:
+                return
+            part, vectors = under_way.popleft()
+            yield part, vectors.result()
+    except BrokenProcessPool as error:
+        raise StorageError(
+            "An embedding process has died, perhaps for lack of memory. Run the same command "
+            "again, with fewer --processes: it resumes where it was."
+        ) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 _vectors_of: Callable[[Sequence[str]], Vectors]  # a worker's

@@ -199,7 +199,6 @@ class Shard:
         return len(self._ids)
 
     def close(self) -> None:
-        """Close the files; no search is possible afterwards."""
         self._passages.close()
         self._file.close()
 

@@ -91,7 +91,6 @@ class Corpus:
         return corpus
 
     def close(self) -> None:
-        """Close the files; no search is possible afterwards."""
         for shard in self._shards:
             shard.close()
 
@@ -123,7 +122,6 @@ class Corpus:
         return distinct(replace(_hit(row), vector=vector) for row, vector in found)
 
     def nearest(self, vector: Vectors, k: int) -> list[Scored]:
-        """The k passages whose vectors are nearest to one [dim], best first, ties by id."""
         return _best(self._of_all(lambda shard: shard.nearest(vector, k)), k)
 
     def worded(self, query: str, k: int) -> list[Scored]:
@@ -144,7 +142,6 @@ class Corpus:
         }
 
     def near(self, hit: Hit) -> list[Hit]:
-        """The sentences of a passage's document around it, in order, itself among them."""
         number = shard_of(hit.document, len(self._shards))
         found = self._of([number], lambda shard: shard.near(hit.document, hit.id))
         return [_hit(row) for rows in found for row in rows]

@@ -41,7 +41,6 @@ class Versions:
 
     @property
     def names(self) -> list[str]:
-        """All complete versions, oldest first."""
         return [f"v{n}" for n in self._numbers() if (self.root / f"v{n}" / MANIFEST).exists()]
 
     @property
@@ -151,7 +150,6 @@ class Versions:
         return self.root / name
 
     def _numbers(self) -> list[int]:
-        """The numbers of all versions, complete or not, in order."""
         names = (path.name for path in self.root.glob("v*"))
         return sorted(int(name[1:]) for name in names if re.fullmatch(r"v\d+", name))
 

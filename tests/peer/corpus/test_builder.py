@@ -23,7 +23,7 @@ from harness import warm
 from harness.faults.disk import small_disk
 from peer.corpus import builder as module
 from peer.corpus.builder import Sharding, build
-from peer.corpus.parts import Workers
+from peer.corpus.parts import embedded
 from peer.corpus.store import Corpus
 from peer.corpus.versions import Manifest
 from tests.peer.corpus.sources import (
@@ -276,8 +276,8 @@ def test_a_full_disk_is_told_and_the_build_goes_on(tmp_path: Path) -> None:
 def test_several_processes_make_what_one_makes(tmp_path: Path) -> None:
     source = rows(tmp_path / "source", range(60))
     build(source, tmp_path / "one", embedder())
-    with Workers(2, None, source) as workers:
-        build(source, tmp_path / "two", embedder(), workers=workers)
+    several = partial(embedded, count=2, embedder=None, source=source)
+    build(source, tmp_path / "two", embedder(), embed=several)
     assert held(tmp_path / "one", "v1") == held(tmp_path / "two", "v1")
     one, two = (Corpus.open(tmp_path / each)._shards[0] for each in ("one", "two"))
     assert two.vectors(range(1, 121)) == pytest.approx(one.vectors(range(1, 121)), abs=2e-3)
