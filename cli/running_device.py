@@ -298,10 +298,7 @@ async def _ask(
     context: ServerRequestContext,
     request: Callable[[ClientSession], Awaitable[T]],
 ) -> T:
-    """Ask in a new session, since the device may have been restarted; return its reply.
-
-    Raises `MCPError`: the device's own, or one that says what to do if no device runs.
-    """
+    """Ask in a new session, since the device may have been restarted. Raises `MCPError`."""
     from httpx2 import AsyncClient
     from mcp.client.client import Client
     from mcp.client.streamable_http import streamable_http_client

@@ -38,10 +38,7 @@ TRIM_S = 30.0  # how often freed memory is given back: some 15 ms in a thread of
 
 
 class _Server(uvicorn.Server):
-    """Logs when it listens; uvicorn's own messages are not logged.
-
-    Before it ends it runs `drain`, which a second Ctrl-C ends.
-    """
+    """Logs when it listens, and runs `drain` before it ends, which a second Ctrl-C ends."""
 
     def __init__(self, config: uvicorn.Config, drain: Callable[[], Awaitable[None]] | None) -> None:
         super().__init__(config)
@@ -71,11 +68,7 @@ class _Server(uvicorn.Server):
 
 
 async def trim() -> None:
-    """Give freed memory back to the system, over and over.
-
-    Judge and embedder read batches of many shapes. What PyTorch frees of them lies between
-    small blocks that are in use, and glibc keeps it: hundreds of megabytes after a hundred answers.
-    """
+    """Give back what PyTorch freed between small blocks: glibc keeps hundreds of megabytes."""
     give_back = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc's alone
     while give_back is not None:
         await asyncio.to_thread(give_back, 0)
@@ -83,10 +76,7 @@ async def trim() -> None:
 
 
 def peer_server(app: FastAPI, settings: PeerSettings) -> uvicorn.Server:
-    """The peer's server, encrypted if it has a certificate.
-
-    Raises `ConfigurationError` for a certificate or key that cannot be used.
-    """
+    """The peer's server, encrypted if it has a certificate. Raises `ConfigurationError`."""
     from peer.main import drain
 
     tls = None

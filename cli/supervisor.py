@@ -31,10 +31,7 @@ GO, FAILED = b"g", b"f"
 
 
 class Gate:
-    """The service's end of its socket to `dragon up`.
-
-    Once `leaving` is set, the service is ending, by `leave`, so that another can take over.
-    """
+    """The service's end of its socket to `dragon up`; once `leaving`, it is ending by `leave`."""
 
     def __init__(self, descriptor: int, leave: Callable[[], None] = lambda: None) -> None:
         self._socket = socket.socket(fileno=descriptor)
@@ -43,10 +40,7 @@ class Gate:
         self.leaving = False
 
     def turn(self) -> None:
-        """Report that the models are loaded, and wait for the turn to serve.
-
-        Raises `ConfigurationError` if it never comes.
-        """
+        """Report that the models are loaded, and wait for the turn. Raises `ConfigurationError`."""
         told = b""
         with suppress(OSError):  # it has hung up
             self._socket.send(LOADED)

@@ -51,10 +51,7 @@ SendableKey = Annotated[SecretStr, AfterValidator(_sendable)]
 
 
 class NamedKey(BaseModel):
-    """A key, stored as its SHA-256 in hex.
-
-    A key is 256 random bits, so nothing slower than SHA-256 is needed to protect it.
-    """
+    """A key of 256 random bits, stored as its SHA-256 in hex."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

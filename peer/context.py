@@ -73,10 +73,7 @@ class ReturnTimes:
     _last: float = 0.0
 
     def next(self, now: float, lasting_s: float, under_way: int) -> int:
-        """Seconds from `now` until the next one should come back, 1 to 30.
-
-        One of `under_way` answers, each of `lasting_s`, ends every lasting_s / under_way.
-        """
+        """Seconds, 1 to 30, until one more has ended: one does every lasting_s / under_way."""
         last = max(self._last, now) + lasting_s / under_way
         self._last = min(last, now + _MOST_S)
         return max(1, math.ceil(self._last - now))
@@ -84,10 +81,7 @@ class ReturnTimes:
 
 @dataclass
 class Holder:
-    """The owner of a key, over all its connections: its open streams, and its unread bytes.
-
-    Without keys every connection is a holder of its own.
-    """
+    """The owner of a key over all its connections; without keys, the holder of one connection."""
 
     household: Household
     key: DeviceKey | None = None

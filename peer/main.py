@@ -61,10 +61,7 @@ class PeerState:
 def open_state(
     settings: PeerSettings, opening: Opening, turn: Callable[[], None] | None = None
 ) -> PeerState:
-    """Load models and corpus, wait for the `turn` to serve, and open what only one peer may have.
-
-    Raises `ConfigurationError` if something cannot be loaded.
-    """
+    """Load models and corpus, wait for the `turn`, build the rest. Raises `ConfigurationError`."""
     torch.set_num_threads(settings.threads)
     tokenizer, model = settings.load()
     embedder = Embedder.load(settings.embedder)
@@ -106,10 +103,7 @@ def create_app(
     *,
     turn: Callable[[], None] | None = None,
 ) -> FastAPI:
-    """The peer's ASGI app; it builds its parts on start, the corpus by `opening` if given.
-
-    `turn` is called once models and corpus are loaded, and may wait.
-    """
+    """The peer's ASGI app, which builds its parts on start and waits for its `turn` to serve."""
     opening = opening or partial(Corpus.open, settings.peer_corpus)
 
     @asynccontextmanager
@@ -180,10 +174,7 @@ def create_app(
 
 
 async def drain(app: FastAPI) -> None:
-    """Send the devices of a peer that is shutting down elsewhere, and finish their answers.
-
-    All connections end once their devices are done, or at the deadline.
-    """
+    """Send devices elsewhere, and hang up once their answers are finished, or at the deadline."""
     state = cast(PeerState, app.state.peer)
     log.info("draining: no new answers are accepted")
     shared = state.shared

@@ -110,10 +110,7 @@ def stop() -> None:
 
 
 def by_answers(context: Any) -> tuple[int, dict[str, Any]]:
-    """The wanted number of replicas of `Link`.
-
-    Ray usually scales by requests, but a socket is only one, whatever it carries.
-    """
+    """The wanted number of replicas of `Link`: to Ray a socket is but one request."""
     told: Mapping[Any, float] = (context.aggregated_metrics or {}).get("answers", {})
     wanted = math.ceil(sum(told.values()) / ANSWERS)
     least, most = context.capacity_adjusted_min_replicas, context.capacity_adjusted_max_replicas

@@ -291,10 +291,7 @@ class Stream:
 
 
 class Streams:
-    """The streams of a connection by id: opened within the key's limits, served, and ended.
-
-    `room` waits until the device has read enough of what it was sent.
-    """
+    """The streams of a connection by id; `room` waits until the device has read enough."""
 
     def __init__(
         self, shared: Shared, holder: Holder, send: Send, room: Callable[[], Awaitable[object]]

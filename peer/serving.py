@@ -62,10 +62,7 @@ own documents. bench/LOG.md has what that costs and saves.
 
 @dataclass(frozen=True)
 class Found:
-    """The cloud's rows, and the passages in them; none in the bare row.
-
-    `unsearched` is how many parts of the corpus were not searched.
-    """
+    """The cloud's rows, the passages in them, and how many shards were left `unsearched`."""
 
     rows: Sequence[Row]
     hits: Sequence[Hit]
@@ -304,10 +301,7 @@ class CloudRun(Run[Message]):
 
 
 class CloudFetch:
-    """Finds documents and sends them, as text or with their KV in bfloat16.
-
-    The device then answers alone: these are the baselines DRCG/Text and DRCG/KV.
-    """
+    """Sends documents as text or KV, for the baselines in which the device answers alone."""
 
     tokens = 0  # a search reads none
 

@@ -45,11 +45,7 @@ def same(piece: str, answer: str) -> bool:
 
 
 def read_texts() -> list[Text]:
-    """The texts to train on, file by file.
-
-    Raises:
-        ValueError: an answer is not in its text.
-    """
+    """The texts to train on, file by file. Raises ValueError if an answer is not in its text."""
     return [
         text for path in sorted((FOLDER / "questions").glob("*.jsonl")) if path.name != KEPT_APART
         for text in read_file(path)

@@ -41,10 +41,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Rows:
-    """A window's rows: log probabilities of its tokens, and the passages' cosines with its query.
-
-    float64 [rows, tokens], nats, and float64 [rows].
-    """
+    """Nats of a window's tokens, float64 [rows, tokens], and the rows' cosines, float64 [rows]."""
 
     log_p: torch.Tensor
     cosines: torch.Tensor
@@ -61,10 +58,7 @@ def log_likelihoods(windows: Sequence[Rows], slopes: Sequence[float]) -> torch.T
 
 
 def calibrated(windows: Sequence[Rows], embedder: str) -> Calibration:
-    """The slope that makes the windows likeliest, and what it gains with this embedder.
-
-    The default one is kept unless another gains more than two standard errors.
-    """
+    """The likeliest slope, or the default unless another gains over two standard errors."""
     slopes = [*SLOPES, SLOPE]
     found = log_likelihoods(windows, slopes)
     tokens = torch.tensor([rows.log_p.shape[1] for rows in windows], dtype=torch.float64)
@@ -191,10 +185,7 @@ class Prefix:
 
 
 class Scorer:
-    """Scores a window's target tokens after prefixes: log probabilities, in nats.
-
-    The model must be `full`, with room for a prefix and the window.
-    """
+    """Scores a window's target after prefixes, in nats, with a `full` model that has room."""
 
     def __init__(self, model: Backend) -> None:
         self._model = model

@@ -55,10 +55,7 @@ H = TypeVar("H", bound=Hit)
 
 
 def ranked(questions: Sequence[str], vectors: Vectors, found: Sequence[H]) -> list[H]:
-    """Candidates with their best score over several questions, best first, ties by id.
-
-    `vectors`, float32 [len(questions), dim], are the questions'.
-    """
+    """Candidates with their best score over several questions, best first, ties by id."""
     scored = []
     for hit in found:
         value = max(
@@ -71,10 +68,7 @@ def ranked(questions: Sequence[str], vectors: Vectors, found: Sequence[H]) -> li
 
 
 def to_read(questions: Sequence[str], best: Sequence[H]) -> list[H]:
-    """The candidates that the judge is to read, of those given best first.
-
-    Those that have what a question names come first: of a hundred items only one is item 57.
-    """
+    """The best candidates for the judge; those that have what a question names come first."""
     named = {hit.id for each in questions if names(each) for hit in meeting(each, best, _texts)}
     return sorted(best, key=lambda hit: hit.id not in named)[:READ]
 

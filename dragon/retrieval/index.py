@@ -68,10 +68,7 @@ class VectorIndex:
         allowed: Sequence[int] | None = None,
         hidden: Sequence[int] = (),
     ) -> list[tuple[int, float]]:
-        """At most the k nearest (id, inner product) to a vector [dim], best first, ties by id.
-
-        Only `allowed` ids, if given, and no `hidden` ones.
-        """
+        """The k nearest (id, inner product), `allowed` and not `hidden`, best first, ties by id."""
         with self._lock:
             query = np.ascontiguousarray(vector.reshape(1, self.dim), dtype=np.float32)
             scores, ids = self._faiss.search(query, k, params=_restricted(allowed, hidden))

@@ -320,10 +320,7 @@ class Whose:
 
     @property
     def prior(self) -> float:
-        """Nats to add to the log-odds of one's own lines, at most 0.
-
-        That a question is about one's own matters does not make a line answer it.
-        """
+        """Nats to add to the log-odds of one's own lines: at most 0, as it makes no line answer."""
         return min(0.0, WORLD * self.own)
 
     @property

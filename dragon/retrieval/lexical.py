@@ -80,10 +80,7 @@ def coverage(question: str, passage: str) -> float:
 
 
 def lacking(question: str, passages: Sequence[str]) -> list[float]:
-    """The share of a question's words, as in `coverage`, that each lacks and another passage has.
-
-    A word that no passage has does not tell them apart: all may put it in other words.
-    """
+    """The share of a question's words that each lacks and another passage has, as in `coverage`."""
     sizes = _sizes(question)
     shared = [_shared(sizes, passage) for passage in passages]
     anywhere = set[str]().union(*shared)
@@ -100,10 +97,7 @@ def _shared(sizes: Mapping[str, int], passage: str) -> set[str]:
 
 
 def stem(word: str) -> str:
-    """A word without a plural or verb ending: "leave" and "leaves" both become "leav".
-
-    The fitted constants of relevance and answerability depend on these rules.
-    """
+    """A word without a plural or verb ending: "leave" and "leaves" both become "leav"."""
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) >= len(ending) + 3:
             return word.removesuffix(ending)

@@ -70,10 +70,7 @@ class _State(BaseModel):
 
 @dataclass(frozen=True)
 class Sharding:
-    """Documents are distributed over `shards` by a hash of their ids.
-
-    A shard of more than `flat_up_to` passages gets an index of their vectors.
-    """
+    """How many shards; those of more than `flat_up_to` passages get an index of their vectors."""
 
     shards: int = 1
     flat_up_to: int = FLAT_UP_TO

@@ -26,10 +26,7 @@ _DIGEST_BYTES = 16
 
 
 def prebuilt(source: Path, embedder: TextEmbedder) -> Callable[[Sequence[str]], Vectors]:
-    """The embedder's `embed`, with the vectors in the file beside `source`, if they are its own.
-
-    Those are in half precision.
-    """
+    """The embedder's `embed`, with its vectors in the file beside `source`, in half precision."""
     known: dict[bytes, Vectors] = {}
     with suppress(OSError, SafetensorError), safe_open(_beside(source), framework="numpy") as file:
         if file.metadata() == {"embedder": embedder.fingerprint}:

@@ -49,10 +49,7 @@ _without: ContextVar[set[int]] = ContextVar("without")
 
 
 class Corpus:
-    """A version opened for search; `version` is its name. Thread-safe.
-
-    If it is `far`, searches wait for other processes.
-    """
+    """A version opened for search, by other processes if it is `far`. Thread-safe."""
 
     far = False
 
@@ -105,10 +102,7 @@ class Corpus:
             _without.reset(token)
 
     def search(self, query: str, vector: npt.NDArray[np.float32], k: int) -> list[Hit]:
-        """Unscored candidates for the best k passages, near-duplicates removed.
-
-        `vector` is the query's embedding, float32 [dim].
-        """
+        """Unscored candidates for the best k passages, near-duplicates removed."""
         wanted = max(CANDIDATES, 4 * k)
         near, worded = self.nearest(vector, wanted), self.worded(query, wanted)
         candidates = set(fused([key for key, _ in near], [key for key, _ in worded])[:wanted])
@@ -213,10 +207,7 @@ Ask = Callable[[int, str, str, Sequence[Any]], Any]
 
 
 class FarShard:
-    """A remote shard, which calls the methods of `Shard` in the process that serves it.
-
-    Methods raise `ShardError`.
-    """
+    """Calls the methods of `Shard` in the process that serves it. They raise `ShardError`."""
 
     def __init__(self, number: int, version: str, ask: Ask) -> None:
         self._where = number, version
@@ -227,10 +218,7 @@ class FarShard:
 
 
 class FarCorpus(Corpus):
-    """Asks all shards at once. One that fails or is late is excluded until it answers again.
-
-    A search without it finds what the others have.
-    """
+    """Asks all shards at once; one that fails or is late is excluded until it answers again."""
 
     far = True
 

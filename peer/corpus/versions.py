@@ -155,10 +155,7 @@ class Versions:
 
 
 def outdated(root: Path, source: Path) -> bool:
-    """Whether a corpus, made only from a file of this name, is out of date.
-
-    It is if it has another form, the text has changed, or the build is incomplete.
-    """
+    """Whether a corpus made of this file alone has another form or text, or was not finished."""
     versions = Versions(root)
     try:
         if (root / CURRENT).exists():
