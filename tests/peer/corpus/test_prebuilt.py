@@ -55,14 +55,10 @@ def test_what_has_changed_is_embedded(source: Path, tmp_path: Path) -> None:
     assert counting.seen == ["Tea is served at five. (Tea)"]
 
 
-def test_another_embedder_embeds_all(source: Path, tmp_path: Path) -> None:
-    counting = Counting("another")
-    build(source, tmp_path / "corpus", counting)
-    assert len(counting.seen) == 2
-
-
-def test_a_damaged_file_is_no_fault(source: Path, tmp_path: Path) -> None:
-    source.with_suffix(".safetensors").write_bytes(b"no vectors")
-    counting = Counting()
+@pytest.mark.parametrize("fault", ["of another embedder", "damaged"])
+def test_vectors_that_are_of_no_use_are_no_fault(source: Path, tmp_path: Path, fault: str) -> None:
+    counting = Counting("another") if fault == "of another embedder" else Counting()
+    if fault == "damaged":
+        source.with_suffix(".safetensors").write_bytes(b"no vectors")
     build(source, tmp_path / "corpus", counting)
     assert len(counting.seen) == 2
