@@ -10,6 +10,7 @@ import resource
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -83,7 +84,8 @@ def peer_server(app: FastAPI, settings: PeerSettings) -> uvicorn.Server:
     if settings.peer_tls_cert is not None and settings.peer_tls_key is not None:
         tls = settings.peer_tls_cert, settings.peer_tls_key
         log.info("devices may pin the certificate with #sha256=%s", _fingerprint(*tls))
-    return server(app, settings.peer_host, settings.peer_port, drain=lambda: drain(app), tls=tls)
+    leave = partial(drain, app, settings.peer_drain_deadline)
+    return server(app, settings.peer_host, settings.peer_port, drain=leave, tls=tls)
 
 
 def _fingerprint(certificate: Path, key: Path) -> str:

@@ -85,12 +85,8 @@ def up() -> None:
     with stoppable():
         if not peer.peer_corpus.exists() or outdated(peer.peer_corpus, DEMO_CORPUS):
             print("Building the demo corpus; this happens once.", flush=True)
-            command = [
-                *own_command("corpus", "build"),
-                str(DEMO_CORPUS),
-                "--out",
-                str(peer.peer_corpus),
-            ]
+            place = str(peer.peer_corpus)
+            command = own_command("corpus", "build", str(DEMO_CORPUS), "--out", place)
             if subprocess.run(command, check=False).returncode:
                 raise DragonError("The demo corpus could not be built; see above.")
         services = Services(device.data_dir)

@@ -20,7 +20,7 @@ from dragon.inference.fairness import Household
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
 from dragon.localizable import localizable
-from peer.keys import DeviceKey, KeyUsage, seconds_to_midnight
+from peer.keys import DeviceKey, KeyRing, KeyUsage, seconds_to_midnight
 
 if TYPE_CHECKING:
     from peer.server import DeviceConnection
@@ -108,6 +108,7 @@ class Shared:
     max_sessions: int
     metrics: PeerMetrics
     decode: DecodeDelay
+    keys: KeyRing
     usage: KeyUsage
     sessions: int = 0
     lasting: Estimate = field(default_factory=Estimate)

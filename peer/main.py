@@ -7,10 +7,8 @@ import itertools
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import cast
 
 import torch
 from fastapi import FastAPI, Response, WebSocket
@@ -49,18 +47,9 @@ _LEFT_LOOK_S = 0.05
 _KEEP_EVERY = 10  # checks
 
 
-@dataclass(frozen=True)
-class PeerState:
-    """What the routes need, at `app.state.peer`."""
-
-    settings: PeerSettings
-    shared: Shared
-    keys: KeyRing
-
-
 def open_state(
     settings: PeerSettings, opening: Opening, turn: Callable[[], None] | None = None
-) -> PeerState:
+) -> Shared:
     """Load models and corpus, wait for the `turn`, build the rest. Raises `ConfigurationError`."""
     torch.set_num_threads(settings.threads)
     tokenizer, model = settings.load()
@@ -72,17 +61,11 @@ def open_state(
     # Shared by all versions of the corpus: most passages are the same in several.
     store = KVStore(settings.peer_corpus / "kv", model.kv, settings.kv_cache_mb << 20)
     engine = Engine(model, batching=not settings.exact, store=store)
-    shared = Shared(
+    answers = Answers.of(settings.answers, quotes=model.quotes)
+    return Shared(
         engine=engine,
         tokenizer=tokenizer,
-        retriever=Retriever(
-            engine,
-            embedder,
-            judge,
-            corpus,
-            tokenizer,
-            Answers.of(settings.answers, quotes=model.quotes),
-        ),
+        retriever=Retriever(engine, embedder, judge, corpus, tokenizer, answers),
         hello=control.Hello(
             tokenizer=tokenizer.fingerprint,
             relevance=relevance.scale_of(embedder.fingerprint, judge.fingerprint),
@@ -91,10 +74,9 @@ def open_state(
         max_sessions=settings.peer_max_sessions,
         metrics=PeerMetrics(lambda: engine.free_slots),
         decode=DecodeDelay(Profile.read(settings.data_dir, model.name)),
+        keys=KeyRing(settings.peer_keys, key_file(settings.data_dir)),
         usage=KeyUsage(settings.data_dir / USAGE),
     )
-    keys = KeyRing(settings.peer_keys, key_file(settings.data_dir))
-    return PeerState(settings, shared, keys)
 
 
 def create_app(
@@ -108,11 +90,10 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        state = await asyncio.to_thread(open_state, settings, opening, turn)
-        app.state.peer = state
-        retriever = state.shared.retriever
+        app.state.peer = shared = await asyncio.to_thread(open_state, settings, opening, turn)
+        retriever = shared.retriever
         watching = [
-            asyncio.create_task(watch(state.shared, state.keys), name="watch"),
+            asyncio.create_task(watch(shared), name="watch"),
             asyncio.create_task(follow(retriever, settings.peer_corpus, opening), name="follow"),
         ]
         yield
@@ -120,14 +101,11 @@ def create_app(
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
-        await state.shared.usage.keep()
-        state.shared.engine.stop()
+        await shared.usage.keep()
+        shared.engine.stop()
         retriever.corpus.close()
 
     app = FastAPI(title="DRAGON peer", lifespan=lifespan, openapi_url=None)
-
-    def state() -> PeerState:
-        return cast(PeerState, app.state.peer)
 
     @app.get("/health")
     async def health() -> dict[str, str]:
@@ -135,7 +113,7 @@ def create_app(
 
     @app.get("/ready")
     async def ready() -> JSONResponse:
-        shared = state().shared
+        shared: Shared = app.state.peer
         body = {
             "ready": shared.engine.alive and not shared.draining,
             "draining": shared.draining,
@@ -149,14 +127,15 @@ def create_app(
 
     @app.get("/metrics")
     async def metrics() -> Response:
-        found = generate_latest(state().shared.metrics.registry)
+        shared: Shared = app.state.peer
+        found = generate_latest(shared.metrics.registry)
         return Response(found, media_type=CONTENT_TYPE_LATEST)
 
     @app.websocket(LINK_PATH)
     async def link(socket: WebSocket) -> None:
-        shared, keys = state().shared, state().keys
+        shared: Shared = app.state.peer
         try:
-            key = _admitted(socket, keys)
+            key = _admitted(socket, shared.keys)
         except AuthenticationError as error:
             # Plain text: the device shows it to its user unchanged.
             host = socket.client and socket.client.host
@@ -173,16 +152,15 @@ def create_app(
     return app
 
 
-async def drain(app: FastAPI) -> None:
+async def drain(app: FastAPI, deadline_s: float) -> None:
     """Send devices elsewhere, and hang up once their answers are finished, or at the deadline."""
-    state = cast(PeerState, app.state.peer)
+    shared: Shared = app.state.peer
     log.info("draining: no new answers are accepted")
-    shared = state.shared
     shared.draining = True
     for connection in tuple(shared.connections):
         connection.leave()
     with suppress(TimeoutError):
-        async with asyncio.timeout(state.settings.peer_drain_deadline):
+        async with asyncio.timeout(deadline_s):
             # There is no single event to wait for.
             while not all(each.left for each in shared.connections):  # noqa: ASYNC110
                 await asyncio.sleep(_LEFT_LOOK_S)
@@ -211,19 +189,19 @@ def _admitted(socket: WebSocket, keys: KeyRing) -> DeviceKey | None:
     return key
 
 
-async def watch(shared: Shared, keys: KeyRing) -> None:
+async def watch(shared: Shared) -> None:
     """Follow changes of the keys, and disconnect devices whose key was revoked."""
     for look in itertools.count(1):
         await asyncio.sleep(_LOOK_S)
         try:
-            if keys.refresh():
+            if shared.keys.refresh():
                 log.info("the keys were changed")
                 for connection in tuple(shared.connections):
                     held = connection.holder.key
-                    current = None if held is None else keys.current(held)
+                    current = None if held is None else shared.keys.current(held)
                     if current is not None:
                         connection.holder.renew(current)
-                    elif held is not None or not keys.open:
+                    elif held is not None or not shared.keys.open:
                         connection.end(AuthenticationError(REVOKED))
         except (ConfigurationError, OSError) as error:
             log.warning("keeping the previous keys: %s", error)

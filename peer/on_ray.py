@@ -25,10 +25,11 @@ from ray.serve.exceptions import RayServeException
 from ray.serve.handle import DeploymentHandle
 
 from dragon.retrieval.embedder import TextEmbedder
+from peer.context import Shared
 from peer.corpus import shard
 from peer.corpus.store import Ask, FarCorpus, ShardError, shard_name
 from peer.corpus.versions import Versions
-from peer.main import PeerState, create_app, drain
+from peer.main import create_app, drain
 from peer.settings import PeerSettings
 
 log = logging.getLogger(__name__)
@@ -158,6 +159,7 @@ class LinkReplica:
     def __init__(self, *shards: DeploymentHandle) -> None:
         _log_as_ray()
         settings = PeerSettings.read()
+        self._deadline_s = settings.peer_drain_deadline
         ask = _asking(shards)
 
         def opening(embedder: TextEmbedder, version: str | None) -> FarCorpus:
@@ -169,11 +171,11 @@ class LinkReplica:
 
     async def check_health(self) -> None:
         """Raises `RuntimeError` if Ray should replace the replica."""
-        if not _state().shared.engine.alive:
+        if not _shared().engine.alive:
             raise RuntimeError("the engine has ended")
 
     async def record_autoscaling_stats(self) -> dict[str, float]:
-        return {"answers": _state().shared.sessions}
+        return {"answers": _shared().sessions}
 
     async def _watch(self) -> None:
         """Drain once Ray stops the replica; until then export its metrics to Ray."""
@@ -186,12 +188,12 @@ class LinkReplica:
                 self._report()
             except Exception:
                 log.exception("the controller does not answer")
-        await drain(LinkReplica.app)
+        await drain(LinkReplica.app, self._deadline_s)
 
     def _report(self) -> None:
         if not hasattr(LinkReplica.app.state, "peer"):
             return  # still loading
-        for family in _state().shared.metrics.registry.collect():
+        for family in _shared().metrics.registry.collect():
             for sample in family.samples:
                 if sample.name not in self._gauges:
                     labels = tuple(sample.labels)
@@ -205,9 +207,9 @@ def _service() -> FastAPI:
     return LinkReplica.app
 
 
-def _state() -> PeerState:
-    state: PeerState = LinkReplica.app.state.peer
-    return state
+def _shared() -> Shared:
+    shared: Shared = LinkReplica.app.state.peer
+    return shared
 
 
 def _asking(shards: Sequence[DeploymentHandle]) -> Ask:

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from dragon.errors import DragonError, InvalidRequestError
 from dragon.inference import scoring, weighting
@@ -300,18 +300,17 @@ class CloudRun(Run[Message]):
         """Do nothing: the device reports the text."""
 
 
+@dataclass(frozen=True)
 class CloudFetch:
     """Sends documents as text or KV, for the baselines in which the device answers alone."""
 
-    tokens = 0  # a search reads none
-
-    def __init__(self, shared: Shared, asked: control.Fetch) -> None:
-        self._shared = shared
-        self._asked = asked
+    shared: Shared
+    asked: control.Fetch
+    tokens: ClassVar[int] = 0  # a search reads none
 
     async def messages(self) -> AsyncGenerator[Message, None]:
         """The documents, then their KV. Raises `InvalidRequestError` for KV of another model."""
-        asked, shared = self._asked, self._shared
+        asked, shared = self.asked, self.shared
         model = shared.engine.model
         weights = None if model.kv is None else model.weights
         if asked.weights not in (None, weights):
@@ -331,7 +330,7 @@ class CloudFetch:
 
     async def _kv(self, row: Row) -> bytes:
         """The KV of a row, packed; waits for a slot, as an answer does."""
-        engine = self._shared.engine
+        engine = self.shared.engine
         assert engine.model.kv is not None
         decoder = engine.open([row], (), limit=0)
         try:

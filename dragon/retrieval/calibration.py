@@ -100,7 +100,7 @@ def calibrate(
         raise ConfigurationError(
             "a model server names only the likeliest tokens: calibrate a model that DRAGON runs"
         )
-    scorer, found = Scorer(model), list[Rows]()
+    found = list[Rows]()
     cut = [_PASSAGE.findall(text) for text in texts]
     chosen = _windows(cut)
     for window, rows in _searched(chosen, list(chain(*cut)), tokenizer, embedder):
@@ -111,7 +111,7 @@ def calibrate(
                 f"to be calibrated, a model has to hold {needed} tokens; this one holds "
                 f"{model.context}"
             )
-        scores = scorer.score(list(rows), window)
+        scores = score(model, list(rows), window)
         log_p = torch.stack([scores[prefix] for prefix in rows])
         found.append(Rows(log_p, torch.tensor(list(rows.values()), dtype=torch.float64)))
         progress(len(found), len(chosen))
@@ -184,44 +184,34 @@ class Prefix:
     rounded: int = 0
 
 
-class Scorer:
-    """Scores a window's target after prefixes, in nats, with a `full` model that has room."""
+def score(model: Backend, prefixes: Sequence[Prefix], window: Window) -> dict[Prefix, torch.Tensor]:
+    """Nats of a window's target after each prefix, float64 [tokens], by a `full` model."""
+    unique = list(dict.fromkeys(prefixes))
+    at_once = max(1, _LOGITS // (len(window.target) * model.vocab_size))
+    found: dict[Prefix, torch.Tensor] = {}
+    for start in range(0, len(unique), at_once):
+        block = unique[start : start + at_once]
+        found.update(zip(block, _forward(model, block, window), strict=True))
+    return found
 
-    def __init__(self, model: Backend) -> None:
-        self._model = model
 
-    def score(self, prefixes: Sequence[Prefix], window: Window) -> dict[Prefix, torch.Tensor]:
-        """float64 [tokens] for each prefix."""
-        unique = list(dict.fromkeys(prefixes))
-        at_once = max(1, _LOGITS // (len(window.target) * self._model.vocab_size))
-        found: dict[Prefix, torch.Tensor] = {}
-        for start in range(0, len(unique), at_once):
-            block = unique[start : start + at_once]
-            found.update(zip(block, self._forward(block, window), strict=True))
-        return found
-
-    @torch.inference_mode()
-    def _forward(self, prefixes: Sequence[Prefix], window: Window) -> torch.Tensor:
-        longest = max(len(prefix.tokens) for prefix in prefixes)
-        positions = longest + len(window.query) + len(window.target)
-        slots = self._model.cache.acquire(len(prefixes), positions)
-        assert slots is not None
-        self._model.begin(slots, adapted=False)
-        for slot, prefix in zip(slots, prefixes, strict=True):
-            self._prefill(slot, prefix)
-        fed = torch.tensor([*window.query, *window.target[:-1]]).expand(len(prefixes), -1)
-        starts = [len(prefix.tokens) for prefix in prefixes]
-        logits = self._model.forward(slots, starts, fed, len(window.target))
-        self._model.cache.release(slots)
-        wanted = torch.tensor(window.target).expand(len(prefixes), -1)[..., None]
-        return (logits.gather(-1, wanted)[..., 0] - logits.logsumexp(-1)).double()
-
-    def _prefill(self, slot: int, prefix: Prefix) -> None:
-        end = prefix.rounded
+@torch.inference_mode()
+def _forward(model: Backend, prefixes: Sequence[Prefix], window: Window) -> torch.Tensor:
+    starts = [len(prefix.tokens) for prefix in prefixes]
+    positions = max(starts) + len(window.query) + len(window.target)
+    slots = model.cache.acquire(len(prefixes), positions)
+    assert slots is not None
+    model.begin(slots, adapted=False)
+    for slot, prefix in zip(slots, prefixes, strict=True):
+        tokens, end = prefix.tokens, prefix.rounded
         if end:
-            assert self._model.kv is not None
-            self._model.feed([slot], [0], torch.tensor([prefix.tokens[:end]]))
-            sent = self._model.kv.read(slot, end).pack()
-            self._model.kv.write(slot, prefix.tokens[:end], sent)
-        if end < len(prefix.tokens):
-            self._model.forward([slot], [end], torch.tensor([prefix.tokens[end:]]), 1)
+            assert model.kv is not None
+            model.feed([slot], [0], torch.tensor([tokens[:end]]))
+            model.kv.write(slot, tokens[:end], model.kv.read(slot, end).pack())
+        if end < len(tokens):
+            model.forward([slot], [end], torch.tensor([tokens[end:]]), 1)
+    fed = torch.tensor([*window.query, *window.target[:-1]]).expand(len(prefixes), -1)
+    logits = model.forward(slots, starts, fed, len(window.target))
+    model.cache.release(slots)
+    wanted = torch.tensor(window.target).expand(len(prefixes), -1)[..., None]
+    return (logits.gather(-1, wanted)[..., 0] - logits.logsumexp(-1)).double()

@@ -244,6 +244,7 @@ async def test_a_fetch_waits_for_a_slot(tmp_path: Path, tokenizer: Tokenizer) ->
         "max_sessions": 1,
         "metrics": PeerMetrics(lambda: 0),
         "decode": None,
+        "keys": None,
         "usage": None,
     }
     asked = control.Fetch(query="?", top_k=1, raw=False, weights=model.weights)
