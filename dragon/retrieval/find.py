@@ -38,29 +38,14 @@ class Length(NamedTuple):
     most: int
 
 
-CANDIDATES = 32
-"""The least number of candidates from each ranking, dense and BM25."""
-
-READ = 10
-"""How many of the best candidates the judge reads, each among its neighbours."""
-
-TO_JUDGE = Length(280, 480)
-"""Bytes that the judge reads at once: a few lines."""
-
-TO_WRITE_FROM = Length(800, 1200)
-"""200 to 300 tokens of English, for a model that writes."""
-
-TO_READ = Length(400, 600)
-"""A few sentences, for a person who checks whether they help."""
-
-REACH = 48
-"""How many sentences before and after a hit may be part of its passage."""
-
-SENTENCES = 4
-"""How many hits to consider per passage: one may contain several."""
-
-FAR = 5.0
-"""How many nats below the judge's best a line may be and still turn out to be the best."""
+CANDIDATES = 32  # at least, from each ranking, dense and BM25
+READ = 10  # of the best candidates the judge reads, each among its neighbours
+TO_JUDGE = Length(280, 480)  # a few lines, which the judge reads at once
+TO_WRITE_FROM = Length(800, 1200)  # 200 to 300 tokens of English, for a model that writes
+TO_READ = Length(400, 600)  # a few sentences, for a person who checks whether they help
+REACH = 48  # sentences before and after a hit that may be part of its passage
+SENTENCES = 4  # hits to consider per passage: one may contain several
+FAR = 5.0  # nats below the judge's best at which a line may still turn out to be the best
 
 _SUFFIX = re.compile(r"\.[A-Za-z]\w{0,4}\Z")
 _SHARED = 0.9  # of the words of near-duplicates
@@ -70,10 +55,7 @@ H = TypeVar("H", bound=Hit)
 
 
 def ranked(questions: Sequence[str], vectors: Vectors, found: Sequence[H]) -> list[H]:
-    """Candidates with their best score over several questions, best first, ties by id.
-
-    `vectors`, float32 [len(questions), dim], are the questions'.
-    """
+    """Candidates with their best score over several questions, best first, ties by id."""
     scored = []
     for hit in found:
         value = max(
@@ -86,10 +68,7 @@ def ranked(questions: Sequence[str], vectors: Vectors, found: Sequence[H]) -> li
 
 
 def to_read(questions: Sequence[str], best: Sequence[H]) -> list[H]:
-    """The candidates that the judge is to read, of those given best first.
-
-    Those that have what a question names come first: of a hundred items only one is item 57.
-    """
+    """The best candidates for the judge; those that have what a question names come first."""
     named = {hit.id for each in questions if names(each) for hit in meeting(each, best, _texts)}
     return sorted(best, key=lambda hit: hit.id not in named)[:READ]
 
@@ -111,7 +90,6 @@ class JudgedLine(Generic[H]):
 
     @property
     def odds(self) -> float:
-        """The log-odds that it answers."""
         return log_odds(self.logit, self.lacking, self.cosine)
 
 
@@ -202,11 +180,10 @@ class LineReader:
             wordings = [question] if thread is None else dict.fromkeys((question, thread.asked))
             read: dict[int, tuple[float, H]] = {}
             for wording in wordings:
+                # What it leaves out may stand beside the lines of the last reply.
+                beside = thread.beside if thread is not None and wording == thread.asked else ()
                 for each in self.judged(wording, best, near, premise):
-                    # What the wording leaves out may stand beside the lines of the last reply.
-                    leans = thread is not None and wording == thread.asked
-                    beside = thread is not None and each.line.id in thread.beside
-                    odds = each.odds + (AFTER if leans and beside else 0.0)
+                    odds = each.odds + (AFTER if each.line.id in beside else 0.0)
                     before = read.get(each.line.id)
                     if before is None or before[0] < odds:
                         read[each.line.id] = odds, each.line
@@ -256,7 +233,6 @@ def _asks_it(question: str, line: str) -> bool:
 
 
 def _headed(lines: Sequence[H], near: Sequence[H]) -> list[Line]:
-    """Lines as the judge reads them, with their headings or contexts."""
     made, last = list[Line](), None
     for line in lines:
         title = heading(line, near)
@@ -276,22 +252,19 @@ def _seen(hit: Hit) -> str:
 
 
 def distinct(passages: Iterable[H]) -> list[H]:
-    """The passages in order, without near-duplicates of earlier ones."""
-    kept: list[tuple[H, tuple[set[str], set[str]]]] = []
-    for passage in passages:
-        own = set(words(passage.text)), set(_PLAIN.findall(passage.text))
-        if not any(_alike(*own, *other) for _, other in kept):
-            kept.append((passage, own))
-    return [passage for passage, _ in kept]
+    """The passages in order, without those that differ from an earlier one in few plain words.
 
-
-def _alike(one: set[str], plain: set[str], other: set[str], also_plain: set[str]) -> bool:
-    """Whether two texts, given as their words and plain words, differ only in few plain words.
-
-    Texts that differ in a number, a code or a name are distinct, however similar otherwise.
+    Those that differ in a number, a code or a name are distinct, however similar otherwise.
     """
-    shared = len(one & other) >= _SHARED * len(one | other)
-    return shared and one ^ other <= plain | also_plain
+    kept: list[tuple[H, set[str], set[str]]] = []
+    for passage in passages:
+        own, plain = set(words(passage.text)), set(_PLAIN.findall(passage.text))
+        if not any(
+            len(own & other) >= _SHARED * len(own | other) and own ^ other <= plain | also_plain
+            for _, other, also_plain in kept
+        ):
+            kept.append((passage, own, plain))
+    return [passage for passage, _, _ in kept]
 
 
 # Passages of several sentences around those that a search found.
