@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing, suppress
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext, suppress
 
 from app.conversations.record import Before, Ending, Written
 from app.conversations.store import ConversationStore
@@ -16,6 +16,7 @@ from app.problems import reported
 from app.storage.tables import MessageState, StoredMessage
 
 Prepare = Callable[[], Awaitable[tuple[GenerationRequest, int]]]
+Place = Callable[[], AbstractAsyncContextManager[None]]
 
 _TOGETHER_S = 0.04
 """Events within this time are read together, so that their text is rendered once."""
@@ -38,8 +39,8 @@ class BackgroundRun:
         self._ended: float | None = None
         self._task: asyncio.Task[None] | None = None
 
-    def start(self, prepare: Prepare, write: Write) -> asyncio.Task[None]:
-        self._task = asyncio.create_task(self._run(prepare, write), name=self.id)
+    def start(self, prepare: Prepare, write: Write, place: Place) -> asyncio.Task[None]:
+        self._task = asyncio.create_task(self._run(prepare, write, place), name=self.id)
         return self._task
 
     def stop(self) -> None:
@@ -82,7 +83,7 @@ class BackgroundRun:
         if self._task is not None and not ended and not self._task.cancelling():
             self._task.cancel()
 
-    async def _run(self, prepare: Prepare, write: Write) -> None:
+    async def _run(self, prepare: Prepare, write: Write, place: Place) -> None:
         over = asyncio.Event()
         saver = asyncio.create_task(self._save_until(over))
         try:
@@ -90,7 +91,7 @@ class BackgroundRun:
             await asyncio.sleep(0)
             request, self.written.left_out = await prepare()
             self.written.answer = answer = AnswerState(request)
-            async with aclosing(write(answer)) as events:
+            async with place(), aclosing(write(answer)) as events:
                 async for event in events:
                     if isinstance(event, TextDelta):
                         self._first = self._first or time.monotonic()
@@ -142,10 +143,14 @@ class BackgroundRun:
 class BackgroundRuns:
     """The answers in progress by id, written by `model`; `close` stops and stores them all."""
 
-    def __init__(self, store: ConversationStore, write: Write, model: str) -> None:
+    def __init__(
+        self, store: ConversationStore, write: Write, model: str, place: Place = nullcontext
+    ) -> None:
+        """Each answer is written in a `place` of its own."""
         self._store = store
         self._model = model
         self._write = write
+        self._place = place
         self._running: dict[str, BackgroundRun] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -156,7 +161,7 @@ class BackgroundRuns:
         """
         run = BackgroundRun(answer, self._store, self._model)
         self._running[answer.id] = run
-        task = run.start(prepare, self._write)
+        task = run.start(prepare, self._write, self._place)
         self._tasks.add(task)
 
         def ended(task: asyncio.Task[None]) -> None:

@@ -183,8 +183,7 @@ class AnswerDetails:
     def end(self, length: int, *, stopped: bool) -> None:
         """The text is complete at `length` characters; `stopped` if a stop string cut it."""
         if stopped:
-            cut = [cut_off(detail, length) for detail in self._held]
-            self._held = [detail for detail in cut if detail is not None]
+            self._held = cut_off(self._held, length)
         self._final = max(length, self._final)
 
     def take_described(self) -> tuple[TokenDetail, ...]:
@@ -205,9 +204,9 @@ class AnswerDetails:
         return described(self._texts.next(settled.token), scored, self.own_sources, every)
 
 
-def cut_off(detail: TokenDetail, length: int) -> TokenDetail | None:
-    """The token in a text cut to `length` characters; None if nothing is left of it."""
-    return None if detail.start >= length else replace(detail, end=min(detail.end, length))
+def cut_off(details: Sequence[TokenDetail], length: int) -> list[TokenDetail]:
+    """The tokens of a text cut to `length` characters of which something is left."""
+    return [replace(each, end=min(each.end, length)) for each in details if each.start < length]
 
 
 def described(detail: TokenDetail, scored: Scored, own_sources: int, sources: int) -> TokenDetail:

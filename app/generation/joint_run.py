@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Self
 
-from app.generation.events import PeerChanged
-from app.generation.given import Given
+from app.generation.events import GenerationRequest, PeerChanged
 from app.generation.plan import Plan, Retrieved, opening
 from app.generation.run import DeviceRun
 from app.peer_link.client import Link
@@ -52,13 +51,16 @@ _PATIENCE_S, _PATIENCE_A_TOKEN_S = 5.0, 0.5
 
 
 class JointRun(DeviceRun):
-    """An async context: entering it asks the cloud, leaving it frees both sides."""
+    """An async context: entering it asks the cloud, leaving it frees both sides.
+
+    It is made of nothing but what the cloud is given.
+    """
 
     linked = True
 
     def __init__(
         self,
-        given: Given,
+        request: GenerationRequest,
         plan: Plan,
         *,
         engine: Engine,
@@ -67,15 +69,13 @@ class JointRun(DeviceRun):
         pace: Pace,
     ) -> None:
         super().__init__(
-            given.request,
+            request.given(),
             plan,
-            whole=given.whole,
             engine=engine,
             tokenizer=tokenizer,
             pace=pace,
             joint=link.connected,
         )
-        self._given = given
         self._link = link
         self._lane = lane_of(HOUSEHOLD.get().name)
         self._watcher: asyncio.Task[None] | None = None
@@ -164,7 +164,7 @@ class JointRun(DeviceRun):
         self._replied = False
         self._stream = self._link.open(self, self._request.id)
         self.asked = True
-        asked = opening(self._given, self._plan, committed, self._lane, joint=self.session.joint)
+        asked = opening(self._request, self._plan, committed, self._lane, joint=self.session.joint)
         self._link.send(asked, self._stream)
 
     def _put_off(self, refusal: Refusal) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from app.generation.cloud_view import View
+from app.generation.events import question_of
 from app.generation.service import GenerationService
 from app.ledger.leakage import Part, PartKind
 from dragon.errors import ContextLengthError, InvalidRequestError
@@ -53,7 +54,7 @@ async def chat_prompt(
 
     Raises `InvalidRequestError` without a user message, `ContextLengthError` if too long.
     """
-    query = next((m.content for m in reversed(messages) if m.role == "user"), "")
+    query = question_of(messages)
     if not query.strip():
         raise InvalidRequestError(
             "messages: at least one user message with a text is needed", param="messages"

@@ -38,14 +38,12 @@ class DeviceRun(Run[Event]):
         request: GenerationRequest,
         plan: Plan,
         *,
-        whole: GenerationRequest | None = None,
         engine: Engine,
         tokenizer: Tokenizer,
         pace: Pace,
         joint: bool = False,
     ) -> None:
-        """`whole` is the request as the client made it, if the answer is written from less."""
-        limits = Limits(tokenizer.end_ids, plan.limit)
+        limits = Limits(tokenizer.end_ids, request.limit)
         # Details need both sides' distributions, and re-scoring may raise the cloud's weight.
         grammar = request.sampling.grammar
         certain = plan.certificates and request.details is None and not plan.rescore_every
@@ -65,7 +63,7 @@ class DeviceRun(Run[Event]):
             joint=joint,
         )
         super().__init__(session, engine, pace)
-        self.answer = Answer(whole or request, tokenizer, plan.cloud_citations)
+        self.answer = Answer(request, tokenizer, plan.cloud_citations)
         self._request = request
         self._plan = plan
         self._tokenizer = tokenizer

@@ -15,13 +15,14 @@ from typing import Any
 import pytest
 
 from app.documents.hits import EVERYTHING, DocumentHit, Scope
+from app.generation.accumulator import AnswerState
 from app.generation.deciding import Decider
 from app.generation.events import Details, Event, GenerationRequest, NotAsked
 from app.generation.everyday import Everyday
 from app.generation.retrieval import Retrieval
 from app.generation.service import GenerationService
 from app.ledger.leakage import Part
-from app.settings import Cloud
+from app.settings import Cloud, Settings
 from dragon.errors import ContextLengthError, InvalidRequestError
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Message, Tokenizer
@@ -124,8 +125,9 @@ def service(
     rewriter: Any = Rewriter()
     account: Any = ledger
     decider = Decider(found, everyday, rewriter, link, account)
+    settings = Settings(_env_file=None, api_key="key")
     return GenerationService(
-        nothing, tokenizer, engine, found, link, nothing, account, nothing, decider
+        settings, tokenizer, engine, found, link, nothing, account, nothing, decider
     )
 
 
@@ -150,7 +152,9 @@ async def test_where_documents_answer_what_the_cloud_would_be_asked_nothing_leav
     )
     ledger = Ledger()
     events: list[Event] = []
-    async for event in service(tokenizer, ledger, Documents(answered), pool).generate(request):
+    async for event in service(tokenizer, ledger, Documents(answered), pool).write(
+        AnswerState(request)
+    ):
         events.append(event)
     assert any(isinstance(event, NotAsked) for event in events) is stays
     assert [part.text for part in ledger.parts] == ([] if stays else [KNOWN])
@@ -173,7 +177,7 @@ async def test_a_redaction_while_passages_are_chosen_reaches_the_account(
     request = GenerationRequest(
         (20,), WHOLE, Sampling(), messages=(asked,), max_tokens=0, cloud=Cloud.WHEN_NEEDED
     )
-    async for _ in service(tokenizer, ledger, Redacted(WHOLE), pool).generate(request):
+    async for _ in service(tokenizer, ledger, Redacted(WHOLE), pool).write(AnswerState(request)):
         pass
     assert searched
     assert all(searched)
