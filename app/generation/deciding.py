@@ -8,11 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from app.generation.events import Event, GenerationRequest, NotAsked, PeerChanged
-from app.generation.everyday import Everyday
+from app.generation.everyday import Everyday, holds_a_chat
 from app.generation.plan import Retrieved
 from app.generation.retrieval import Retrieval
 from app.generation.rewriting import Rewriter
-from app.generation.transcripts import holds_a_chat
 from app.ledger.leakage import Part, PartKind
 from app.ledger.writer import Ledger
 from app.peer_link.client import Link

@@ -69,7 +69,7 @@ class GenerationRequest:
 
     conversation: tuple[int, ...]
     query: str
-    sampling: Sampling
+    sampling: Sampling = field(default_factory=Sampling)
     judged: bool = True
     cloud_conversation: tuple[int, ...] | None = None
     cloud_query: str | None = None

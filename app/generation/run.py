@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import Self
 
@@ -94,7 +93,7 @@ class DeviceRun(Run[Event]):
         self._items.put_nowait(self.answer.take_own(retrieved.found()))
 
     def _begin(self, decoder: Decoder) -> None:
-        self.answer.record.decoding = time.monotonic()
+        self.answer.begin()
 
     def _send(self, message: SessionMessage) -> None:
         """Do nothing: there is no other side."""
