@@ -50,22 +50,22 @@ class Decider:
         They are searched twice: for the question in the whole chat, and for the cloud's version.
         """
         # The link limits the query: both sides search with the same text if they can.
-        most = control.MAX_QUERY
-        request = replace(asked, query=asked.query[-most:], cloud_query=asked.asked[-most:])
+        end = slice(-control.MAX_QUERY, None)
+        request = replace(asked, query=asked.query[end], cloud_query=asked.asked[end])
         if_needed = request.cloud is Cloud.WHEN_NEEDED
         # It is unknown which parts of a chat in one text are private: only `ALWAYS` lets it leave.
         told = [message.content for message in asked.messages if message.role == "system"]
         if if_needed and any(map(holds_a_chat, [asked.query] if asked.raw else told)):
             return Decision(request.without_cloud(), events=(NotAsked(),))
 
-        style = self.retrieval.style(request)
-        rewritten = style.one_row
-        searched = rewritten and self.retrieval.asks(request)
+        style, most = self.retrieval.form(request)
+        searched = bool(style.one_row and request.query and most)
         alone = await self.rewriter.alone(request) if searched else request
         if await self.everyday.needless(alone):
             row = await self.everyday.row(request, examples=style is Answers.LINES)
             return Decision(request.without_cloud(), row, (NotAsked(),))
-        own = self._written_from(alone) if searched else alone
+        lines = style is Answers.LINES and not request.scores_prompt
+        own = self._question_alone(alone) if lines and searched else alone
         if not own.joint:
             return Decision(own)
         if not self.ledger.writable:
@@ -78,7 +78,8 @@ class Decider:
         if found is not None and found.answers and own.judged:
             return Decision(own.without_cloud(), found, (NotAsked(),))
 
-        shared = self._written_from(await self.rewriter.alone_for_cloud(own)) if rewritten else own
+        known = await self.rewriter.alone_for_cloud(own) if style.one_row else own
+        shared = self._question_alone(known) if lines else known
         if not shared.hides:
             return Decision(shared, found)
         if not self.link.connected:
@@ -94,13 +95,8 @@ class Decider:
             return Decision(given.without_cloud(), of_given, (NotAsked(),))
         return Decision(shared, of_given)
 
-    def _written_from(self, request: GenerationRequest) -> GenerationRequest:
-        """The chat to write the answer from: the question alone, if a line is quoted.
-
-        A prompt that is scored stays as it was sent.
-        """
-        if request.scores_prompt or self.retrieval.style(request) is not Answers.LINES:
-            return request
+    def _question_alone(self, request: GenerationRequest) -> GenerationRequest:
+        """The request whose chat is its question alone, of which a line is quoted."""
         own, known = (
             tuple(self.retrieval.tokenizer.conversation([Message("user", question)]))
             for question in (request.query, request.asked)

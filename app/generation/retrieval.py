@@ -71,31 +71,27 @@ class Retrieval:
     slope: float
     _places: Places = field(default_factory=lambda: Places(_SEARCHES, _FOR_ONE), init=False)
 
-    def style(self, request: GenerationRequest) -> Answers:
-        """How it is answered; the baselines that fetch documents have a row per sentence."""
-        return self.answers.on(raw=request.raw or request.mode.fetches)
+    def form(self, request: GenerationRequest) -> tuple[Answers, int]:
+        """How a request is answered, and the most passages that a side uses.
 
-    def passages(self, request: GenerationRequest) -> int:
-        """The most passages that a side uses."""
-        style = self.style(request)
+        The baselines that fetch documents have a row per sentence.
+        """
+        style = self.answers.on(raw=request.raw or request.mode.fetches)
         default = style.passages if self.top_k is None else self.top_k
         wanted = default if request.top_k is None else request.top_k
         if style.one_row:
-            return wanted
+            return style, wanted
         slots = self.engine.model.cache.slots
-        return min(wanted, slots if request.epsilon is None else slots - 1)
-
-    def asks(self, request: GenerationRequest) -> bool:
-        """Whether the user's documents are searched."""
-        return bool(request.query and self.passages(request))
+        return style, min(wanted, slots if request.epsilon is None else slots - 1)
 
     async def find(self, request: GenerationRequest) -> Retrieved:
         """Passages as rows, only those that leave room for the answer.
 
         Includes the cloud's, if the mode fetches them.
         """
-        if not self.asks(request):
-            return await self._rowed(request, [], await self._fetch(request))
+        style, most = self.form(request)
+        if not (request.query and most):
+            return await self._rowed(request, style, [], await self._fetch(request))
         # Counted before the search, which finds what has been read by then.
         unread = await self.documents.unread(_scope(request))
         said = await self.said(request)
@@ -111,29 +107,17 @@ class Retrieval:
         sure = matter.leans or not matter.prior or best + matter.prior >= LEAST
         less = max(matter.prior, min(0.0, LEAST - best))
         weighed = [replace(hit, relevance=hit.relevance + less) for hit in own]
-        found = await self._rowed(request, weighed, fetched)
+        found = await self._rowed(request, style, weighed, fetched)
         return replace(
             found,
             answers=found.answers and sure,
             nothing_relevant=not own and not asks_nothing(request.query),
             unread_documents=unread,
             closest=[each for each in near if not any(_overlap(each, s) for s in found.sources)],
-            premise=self._premise(request, own, found) if matter.leans else (),
+            premise=_premise(request, own, found)
+            if matter.leans and style is Answers.LINES
+            else (),
         )
-
-    def _premise(
-        self, request: GenerationRequest, own: Sequence[DocumentHit], found: Retrieved
-    ) -> tuple[int, ...]:
-        """The tokens of the one line that is quoted, if a whole answer surely begins with them."""
-        lines = self.style(request) is Answers.LINES
-        if not lines or not found.sources or len(own) != 1 or own[0].query or own[0].others:
-            return ()
-        premise = found.rows[0].quotes[0].first
-        sampling = request.sampling
-        held = sampling.logit_bias or sampling.grammar or sampling.min_tokens
-        ends = request.stop or request.stop_tokens or request.limit <= len(premise)
-        bounded = request.epsilon is not None or len(premise) > PREMISE
-        return () if held or ends or bounded else premise
 
     async def _whose(self, request: GenerationRequest) -> Whose:
         """Whose matter the question is; the user's if documents were chosen."""
@@ -151,7 +135,7 @@ class Retrieval:
         A question that the model left as it was stands alone: only the row of a table that was said
         may still be meant.
         """
-        style, most, before = self.style(request), self.passages(request), request.passed_over
+        (style, most), before = self.form(request), request.passed_over
 
         async def unused(question: str, k: int, scope: Scope) -> list[DocumentHit]:
             look = (
@@ -211,7 +195,7 @@ class Retrieval:
         model, with_kv = self.engine.model, request.mode.fetches_kv
         asked = control.Fetch(
             query=request.asked,
-            top_k=self.passages(request),
+            top_k=self.form(request)[1],
             raw=request.raw,
             weights=model.weights if with_kv and model.kv is not None else None,
         )
@@ -220,13 +204,21 @@ class Retrieval:
     # Rows.
 
     async def _rowed(
-        self, request: GenerationRequest, own: Sequence[DocumentHit], fetched: Sequence[PublicHit]
+        self,
+        request: GenerationRequest,
+        style: Answers,
+        own: Sequence[DocumentHit],
+        fetched: Sequence[PublicHit],
     ) -> Retrieved:
         """The rows of what was found; passages of a text to continue are weighed anew."""
-        if self.style(request).one_row:
-            return self._in_one_row(request, own)
         hits: list[Hit] = [*own, *fetched]
-        if hits and self.answers.continues(raw=request.raw):
+        if not hits:
+            return Retrieved([self.without(request)], [])
+        if style is Answers.LINES:
+            return self._quoted(request, own)
+        if style is Answers.WORDS:
+            return self._numbered(request, own)
+        if self.answers.continues(raw=request.raw):
             job = self.engine.submit_urgent(
                 lambda: continuing(self.embedder, request.query, hits, self.slope)
             )
@@ -255,17 +247,17 @@ class Retrieval:
         again = rescoring(self.embedder, self.tokenizer, request.query, rows, every, slope)
         return _retrieved(rows, kept, again)
 
-    def _in_one_row(self, request: GenerationRequest, hits: Sequence[DocumentHit]) -> Retrieved:
-        """All passages in one row: numbered for a model that writes, or lines that are quoted."""
-        if not hits:
-            return Retrieved([self.without(request)], [])
-        if self.style(request) is Answers.LINES:
-            lines = [quoted(hit) for hit in hits]
-            whole = replace(lines[0], text=" ".join(line.text for line in lines))
-            found = self._row_each(request, [whole])
-            sources = [_source(line) for line in lines if found.sources]
-            return replace(found, sources=sources, passages=_digests(lines))
-        first = first_number(Role.DEVICE, self.passages(request))
+    def _quoted(self, request: GenerationRequest, hits: Sequence[DocumentHit]) -> Retrieved:
+        """Lines that are quoted, in one row."""
+        lines = [quoted(hit) for hit in hits]
+        whole = replace(lines[0], text=" ".join(line.text for line in lines))
+        found = self._row_each(request, [whole])
+        sources = [_source(line) for line in lines if found.sources]
+        return replace(found, sources=sources, passages=_digests(lines))
+
+    def _numbered(self, request: GenerationRequest, hits: Sequence[DocumentHit]) -> Retrieved:
+        """Passages with numbers, in one row, for a model that writes in its own words."""
+        first = first_number(Role.DEVICE, self.form(request)[1])
         row, kept = context_row(self.tokenizer, hits, self._room(request), first, request.begins)
         found = _retrieved([row], kept)
         numbered = [replace(each, citation=n) for n, each in enumerate(found.sources, first)]
@@ -285,7 +277,8 @@ class Retrieval:
 
     def without(self, request: GenerationRequest) -> Row:
         """The row before a request's conversation if nothing is found."""
-        if self.style(request) is Answers.WORDS and self.asks(request):
+        style, most = self.form(request)
+        if style is Answers.WORDS and request.query and most:
             return nothing_found(self.tokenizer, request.begins)
         return bare_row(
             self.tokenizer, raw=request.raw, quotes=self.answers.quotes, begins=request.begins
@@ -303,6 +296,20 @@ def _retrieved(
     """Rows of these passages."""
     sources = [_source(hit) for hit in kept]
     return Retrieved(rows, sources, again, answers=bool(kept), passages=_digests(kept))
+
+
+def _premise(
+    request: GenerationRequest, own: Sequence[DocumentHit], found: Retrieved
+) -> tuple[int, ...]:
+    """The tokens of the one line that is quoted, if a whole answer surely begins with them."""
+    if not found.sources or len(own) != 1 or own[0].query or own[0].others:
+        return ()
+    premise = found.rows[0].quotes[0].first
+    sampling = request.sampling
+    held = sampling.logit_bias or sampling.grammar or sampling.min_tokens
+    ends = request.stop or request.stop_tokens or request.limit <= len(premise)
+    bounded = request.epsilon is not None or len(premise) > PREMISE
+    return () if held or ends or bounded else premise
 
 
 def _scope(request: GenerationRequest) -> Scope:

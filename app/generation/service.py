@@ -116,10 +116,10 @@ class GenerationService:
     async def write(self, answer: AnswerState) -> AsyncGenerator[Event, None]:
         """The events of an answer, each already in its state; closing this frees both sides.
 
-        Raises `InvalidRequestError` before the first event, `DragonError` if the model fails.
+        The request has passed `check`. Raises `InvalidRequestError` before the first event,
+        `DragonError` if the model fails.
         """
         asked = answer.request
-        self.check(asked)
         with (
             observing(answer, *self.observers) as take,
             self.ledger.begin(asked.id, self.tokenizer.decode, private=asked.private) as account,
@@ -194,8 +194,7 @@ class GenerationService:
         return bounded, chosen.referring(self.retrieval.without(bounded).tokens), budget
 
     def _plan(self, request: GenerationRequest, budget: Budget | None = None) -> Plan:
-        exact, top_k = self.settings.exact, self.retrieval.passages(request)
-        cites = self.retrieval.style(request) is Answers.WORDS
+        exact, (style, top_k) = self.settings.exact, self.retrieval.form(request)
         return Plan(
             top_k=top_k,
             deadline=None if exact or request.wait else self.settings.first_token_deadline,
@@ -205,7 +204,7 @@ class GenerationService:
             slope=self.retrieval.slope,
             certificates=self.certificates,
             least_weight=0.0 if exact else self.settings.least_cloud_weight,
-            cloud_citations=first_number(Role.CLOUD, top_k) if cites else None,
+            cloud_citations=first_number(Role.CLOUD, top_k) if style is Answers.WORDS else None,
             budget=budget,
         )
 

@@ -63,7 +63,8 @@ async def branch_request(
     `begun` is the text it already has. In a project, the project's instruction comes first, for a
     model that can follow one, and its documents are searched, unless others are chosen. The oldest
     turns are left out if the branch would take more than half of the model's context. Raises
-    `ContextLengthError` if the last question alone does not fit.
+    `InvalidRequestError` for what the model cannot do, `ContextLengthError` if the last question
+    alone does not fit.
     """
     begins = []
     if project is not None:
@@ -86,7 +87,9 @@ async def branch_request(
             conversation=(*prompt.conversation, *encode(begun)),
             cloud_conversation=(*prompt.shown, *encode(known.of(begun))),
         )
-    return request_of(state, prompt, params), (len(whole) - len(messages)) // 2
+    request = request_of(state, prompt, params)
+    generation.check(request)
+    return request, (len(whole) - len(messages)) // 2
 
 
 async def _within(state: AppState, project: str, params: Params) -> Params:
