@@ -96,7 +96,7 @@ class Retrieval:
         unread = await self.documents.unread(_scope(request))
         said = await self.said(request)
         own, fetched, near, matter = await asyncio.gather(
-            self.search(request, said),
+            self.search(request, style, most, said),
             self._fetch(request),
             self._closest(request, said),
             self._whose(request),
@@ -128,14 +128,14 @@ class Retrieval:
         return await asyncio.wrap_future(job)
 
     async def search(
-        self, request: GenerationRequest, said: DocumentHit | None = None
+        self, request: GenerationRequest, style: Answers, most: int, said: DocumentHit | None
     ) -> Sequence[DocumentHit]:
         """The passages that answer, likelier near what was `said` if the question follows it.
 
         A question that the model left as it was stands alone: only the row of a table that was said
         may still be meant.
         """
-        (style, most), before = self.form(request), request.passed_over
+        before = request.passed_over
 
         async def unused(question: str, k: int, scope: Scope) -> list[DocumentHit]:
             look = (

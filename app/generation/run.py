@@ -36,10 +36,10 @@ class DeviceRun(Run[Event]):
         self,
         request: GenerationRequest,
         plan: Plan,
-        *,
         engine: Engine,
         tokenizer: Tokenizer,
         pace: Pace,
+        *,
         joint: bool = False,
     ) -> None:
         limits = Limits(tokenizer.end_ids, request.limit)
@@ -103,22 +103,22 @@ class DeviceRun(Run[Event]):
         self._items.put_nowait(delta)
         if (cited := self.answer.cited(delta.text)) is not None:
             self._items.put_nowait(cited)
-        self._emit_details()
+        self._tell_details()
         if self.session.finished or self.answer.stopped:
             self._finish()
-
-    def _emit_details(self) -> None:
-        if self.answer.details is not None and (found := self.answer.details.take_described()):
-            self._items.put_nowait(Detailed(found))
 
     def _finish(self) -> None:
         cuts = None if self._decoder is None else self._decoder.statistics
         finished = self.answer.finish(self.session, self._pace, cuts, linked=self.linked)
-        self._emit_details()
+        self._tell_details()
         self._items.put_nowait(finished)
         self._items.put_nowait(None)
         # Everything is free for others, whether or not the events are read.
         self._release("finished")
+
+    def _tell_details(self) -> None:
+        if self.answer.details is not None and (found := self.answer.details.take_described()):
+            self._items.put_nowait(Detailed(found))
 
     def _release(self, reason: str) -> None:
         """Free all that the answer holds; a second call does nothing."""

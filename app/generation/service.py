@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from importlib.metadata import version
 
 from app.generation.accumulator import AnswerObserver, AnswerState, observing
@@ -210,8 +209,8 @@ class GenerationService:
 
     def _run(self, request: GenerationRequest, plan: Plan) -> DeviceRun:
         written = replace(request, details=None) if _scored_at_the_end(request) else request
-        make = partial(JointRun, link=self.link) if request.joint else DeviceRun
-        return make(written, plan, engine=self.engine, tokenizer=self.tokenizer, pace=self.pace)
+        parts = written, plan, self.engine, self.tokenizer, self.pace
+        return JointRun(*parts, self.link) if request.joint else DeviceRun(*parts)
 
     def _note_answer(
         self, run: DeviceRun, answer: AnswerState, premise: Sequence[int], account: Account
