@@ -28,7 +28,6 @@ from app.conversations.background_run import BackgroundRun, BackgroundRuns
 from app.conversations.store import ConversationStore
 from app.documents.store import DocumentStore
 from app.embeddings import EmbeddingService
-from app.generation.accumulator import ObservedGeneration
 from app.generation.admission import Admission, Threads
 from app.generation.events import GenerationRequest
 from app.ledger.writer import Ledger
@@ -130,12 +129,11 @@ def state(
         lambda: 1,
         Pace(LinkMeter(), DecodeDelay()),
     )
-    answers = ObservedGeneration(generation.generate, metrics)
+    generation.observers = (metrics,)
     return AppState(
         settings=settings,
         auth=Authenticator(KEY),
         generation=generation,
-        answers=answers,
         admission=Admission(),
         embeddings=embeddings,
         reranking=reranking,
@@ -143,7 +141,7 @@ def state(
         ledger=Ledger(session_maker(connect(database_url(settings.data_dir)))),
         metrics=metrics,
         conversations=conversations,
-        background_runs=BackgroundRuns(conversations, answers.write, "a model"),
+        background_runs=BackgroundRuns(conversations, generation.write, "a model"),
     )
 
 

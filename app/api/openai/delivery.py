@@ -19,7 +19,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from app.container import AppState
-from app.generation.accumulator import AnswerState, Write
+from app.generation.accumulator import AnswerState
 from app.generation.events import Event, GenerationRequest
 from app.problems import Problem, reported
 from dragon.inference.fairness import CALLER
@@ -103,51 +103,49 @@ def begun(state: AppState, choices: Sequence[Choice], user: str | None = None) -
         CALLER.set(f"{CALLER.get()} {user}")
     for choice in choices:
         state.generation.check(choice.answer.request)
-    return state.admission.admitted(
-        merged(state.answers.write, [choice.answer for choice in choices])
-    )
+    return _written(state, [choice.answer for choice in choices])
 
 
-async def merged(
-    write: Write, answers: Sequence[AnswerState]
-) -> AsyncGenerator[tuple[int, Event], None]:
-    """The events of all answers as they come, with the answer's index.
+async def _written(state: AppState, answers: Sequence[AnswerState]) -> Events:
+    """The events of a call's answers as they come, with the answer's index, once it has a place.
 
     Their states may be ahead of the event that is read. The first error ends all of them and is
     raised; closing the generator cancels all of them.
     """
-    if len(answers) == 1:
-        async with aclosing(write(answers[0])) as events:
-            async for event in events:
-                yield 0, event
-        return
+    write = state.generation.write
     queue: asyncio.Queue[tuple[int, Event] | Exception | None] = asyncio.Queue(_QUEUED_EVENTS)
-    places = asyncio.Semaphore(_SIDE_BY_SIDE)
+    side_by_side = asyncio.Semaphore(_SIDE_BY_SIDE)
 
     async def pump(index: int, answer: AnswerState) -> None:
         try:
-            async with places, aclosing(write(answer)) as events:
+            async with side_by_side, aclosing(write(answer)) as events:
                 async for event in events:
                     await queue.put((index, event))
             await queue.put(None)
         except Exception as error:  # passed to the reader, which raises it
             await queue.put(error)
 
-    tasks = [asyncio.create_task(pump(i, answer)) for i, answer in enumerate(answers)]
-    try:
-        running = len(tasks)
-        while running:
-            item = await queue.get()
-            if item is None:
-                running -= 1
-            elif isinstance(item, Exception):
-                raise item
-            else:
-                yield item
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    async with state.admission.place():
+        if len(answers) == 1:
+            async with aclosing(write(answers[0])) as events:
+                async for event in events:
+                    yield 0, event
+            return
+        tasks = [asyncio.create_task(pump(i, answer)) for i, answer in enumerate(answers)]
+        try:
+            running = len(tasks)
+            while running:
+                item = await queue.get()
+                if item is None:
+                    running -= 1
+                elif isinstance(item, Exception):
+                    raise item
+                else:
+                    yield item
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def named(kind: str, **fields: Any) -> bytes:

@@ -22,7 +22,7 @@ from app.api.openai.structured import checked
 from app.api.openai.turns import NamedTool, as_messages
 from app.container import AppState
 from app.generation.events import GenerationRequest
-from app.generation.prompts import Prompt, chat_prompt, shortened, text_prompt
+from app.generation.prompts import chat_prompt, shortened, text_prompt
 from app.settings import Cloud, Settings
 from dragon.errors import InvalidRequestError
 from dragon.inference.chat_template import Rendering
@@ -164,7 +164,10 @@ async def completion_requests(
 
 
 def requests_of(
-    body: GenerationBody, prompts: Sequence[Prompt], state: AppState, grammar: str = ""
+    body: GenerationBody,
+    prompts: Sequence[GenerationRequest],
+    state: AppState,
+    grammar: str = "",
 ) -> list[GenerationRequest]:
     """A generation for each choice of each prompt, the choices of a prompt adjacent.
 
@@ -287,7 +290,7 @@ def seed_or_new(seed: int | None) -> int:
 
 
 def request_for(
-    prompt: Prompt, sampling: Sampling, options: AnswerOptions, settings: Settings
+    prompt: GenerationRequest, sampling: Sampling, options: AnswerOptions, settings: Settings
 ) -> GenerationRequest:
     """The request for an answer to a prompt, with the options that say what it may use.
 
@@ -299,14 +302,8 @@ def request_for(
             "leave one of them out",
             param="dragon.cloud",
         )
-    return GenerationRequest(
-        conversation=prompt.tokens,
-        cloud_conversation=prompt.shown,
-        query=prompt.query,
-        messages=prompt.messages,
-        cloud_messages=prompt.known,
-        parts=prompt.parts,
-        begins=prompt.begins,
+    return replace(
+        prompt,
         sampling=sampling,
         top_k=options.top_k,
         cloud=Cloud.NEVER if options.private else options.cloud or settings.cloud,

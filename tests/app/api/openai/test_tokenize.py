@@ -90,7 +90,7 @@ async def test_the_token_before_every_text_never_stands_twice(beginning: Tokeniz
     assert beginning.bare_row(raw=True) == [0]
     generation = FakeGeneration(beginning)
     for ids in ([7, 8], [0, 7, 8]):
-        assert (await text_prompt(generation, ids)).tokens == (7, 8)
+        assert (await text_prompt(generation, ids)).conversation == (7, 8)
     assert Tokenizer.load(SMALL_MODEL).framed([7, 8]) == [7, 8]
 
 
