@@ -16,7 +16,7 @@ from app.storage.tables import Chunk, Document
 from dragon.retrieval.chunking import PAGE_BREAK, each_sentence
 from dragon.retrieval.find import Length, around, heading
 from dragon.retrieval.index import Vectors
-from dragon.retrieval.lexical import words
+from dragon.retrieval.lexical import content_words, stem, words
 from dragon.retrieval.relevance import Hit
 
 T = TypeVar("T")
@@ -102,6 +102,7 @@ APART = re.compile(r"\n\s*\n|\f")
 
 # A line indented by two spaces or more continues an entry, or is one without a mark.
 _LIST = re.compile(r"(?:\n{1,2}[ \t]*(?:[-*•–]|\d{1,2}[.)])[ \t]+[^\n]+|\n[ \t]{2,}\S[^\n]*)+")
+_ITEM = re.compile(r"[ \t]*(?:[-*•–]|\d{1,2}[.)])[ \t]+\S")
 _REST = re.compile(r"[ \t]+\S[^\n]*")  # of a line
 _ENTRY = re.compile(r"(?:\A|\n)[ \t]*(?:[-*•–][ \t]+)?\Z")  # before an entry
 _LABEL = re.compile(r"[^\W_][^:.!?\n]{0,39}:[ \t]")
@@ -113,6 +114,7 @@ _FIELD = re.compile(r"[^\W\d_][^\d:.!?]{0,29}:[ \t]+\S.{0,99}")
 _ADDRESSED = re.compile(r"(?:[^\s,]+ ){1,4}[^\s,]+,")
 HEAD, _HEAD_LINES = 2000, 16  # characters and lines that may be before the first sentence
 _REACH = 300  # characters on each side of a passage, at most
+_LONGEST_LIST = 800  # characters
 
 
 def text_of(files: Path, document: str, most: int = -1) -> str:
@@ -213,11 +215,41 @@ def cut_passages(
     return passages
 
 
-def in_paragraphs(hits: Sequence[DocumentHit], files: Path) -> list[DocumentHit]:
+def list_around(text: str, start: int) -> tuple[int, int] | None:
+    """The offsets of the list that has an entry at `start`; None if there is none, or it is long.
+
+    Entries follow one another without an empty line, and may go on in indented lines.
+    """
+    first = text.rfind("\n", 0, start) + 1
+    if _ITEM.match(text, first) is None:
+        return None
+    while first and (
+        _ITEM.match(text, before := text.rfind("\n", 0, first - 1) + 1)
+        or text.startswith("  ", before)
+    ):
+        first = before
+    found = _LIST.match(f"\n{text[first : first + _LONGEST_LIST + 1]}")
+    if found is None or found.end() > _LONGEST_LIST:
+        return None
+    return first, first + found.end() - 1
+
+
+def _asks_for_all(question: str, hit: DocumentHit) -> bool:
+    """Whether a question names the heading that an entry stands under, and nothing of the entry.
+
+    "What ingredients do I need for the cake?" asks for all that stands under "Ingredients".
+    """
+    asked = {stem(word) for word in content_words(question)}
+    over = {stem(word) for word in words(hit.context)}
+    own = {stem(word) for word in words(hit.text)} - {stem(word) for word in words(hit.about)}
+    return bool(asked & over) and not asked & (own - over)
+
+
+def in_paragraphs(question: str, hits: Sequence[DocumentHit], files: Path) -> list[DocumentHit]:
     """Sentences with the paragraphs around them; a row of a table stands alone.
 
-    A sentence that means nothing without the text after it includes that; one that is within a
-    better one is left out.
+    A sentence that means nothing without the text after it includes that, and an entry the whole
+    list if the question asks for all of it. One that is within a better one is left out.
     """
     prose = {hit.document for hit in hits if not hit.tabular}
     texts = {each: text_of(files, each) for each in prose}
@@ -227,7 +259,10 @@ def in_paragraphs(hits: Sequence[DocumentHit], files: Path) -> list[DocumentHit]
         beside = (other for other in found if text and other.document == hit.document)
         if any(hit.start < other.end and other.start < hit.end for other in beside):
             continue
-        if text and (end := whole_end(text, hit.start, hit.end)) > hit.end:
+        whole = list_around(text, hit.start) if text and _asks_for_all(question, hit) else None
+        if whole is not None:
+            hit = replace(hit, text=text[slice(*whole)], start=whole[0], end=whole[1])
+        elif text and (end := whole_end(text, hit.start, hit.end)) > hit.end:
             hit = replace(hit, text=text[hit.start : end], end=end)
         found.append(replace(hit, around=paragraph_at(text, hit.start, hit.end)))
     return found

@@ -85,7 +85,7 @@ class Finder:
         found = await self._judged(asked, best, scope)
         if await self._is_a_part(asked.text, found):
             return []
-        return await asyncio.to_thread(in_paragraphs, found[:k], self.tables.files)
+        return await asyncio.to_thread(in_paragraphs, asked.text, found[:k], self.tables.files)
 
     async def passages(self, query: str, k: int, scope: Scope = EVERYTHING) -> list[DocumentHit]:
         """At most k passages that answer, `context` their headings; a computed answer is first."""

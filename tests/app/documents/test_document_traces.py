@@ -24,7 +24,7 @@ from app.conversations.store import ConversationStore
 from app.documents.erasure import GONE
 from app.documents.ingestion import Phase
 from app.documents.store import DocumentStore
-from app.generation.accumulator import ObservedGeneration
+from app.generation.accumulator import AnswerState, observing
 from app.generation.events import (
     Event,
     Finished,
@@ -112,13 +112,15 @@ async def test_answers_in_progress_forget_what_is_deleted(
     async def prepare() -> tuple[GenerationRequest, int]:
         return request, 0
 
-    async def generate(_: GenerationRequest) -> AsyncGenerator[Event, None]:
-        yield SourcesFound((Source("private", document.id, "gems.txt", secret, 0.9, 1.0),))
-        await deleted.wait()
-        yield TextDelta("In a drawer.", (1,))
-        yield Finished("stop", 1, 1)
+    async def write(answer: AnswerState) -> AsyncGenerator[Event, None]:
+        with observing(answer) as take:
+            source = Source("private", document.id, "gems.txt", secret, 0.9, 1.0)
+            yield take(SourcesFound((source,)))
+            await deleted.wait()
+            yield take(TextDelta("In a drawer.", (1,)))
+            yield take(Finished("stop", 1, 1))
 
-    runs = BackgroundRuns(conversations, ObservedGeneration(generate).write, "a model")
+    runs = BackgroundRuns(conversations, write, "a model")
     run = runs.start(answer, prepare)
     events = run.follow()
     assert await anext(events) == []
