@@ -42,8 +42,8 @@ _PROXIED = frozenset({"forwarded", "via", "x-forwarded-for", "x-real-ip"})
 Opening = Callable[[TextEmbedder, str | None], Corpus]
 """Opens a version of the corpus, by default the one to serve."""
 
-_LOOK_S = 0.5  # how often to check keys and corpus, and, while draining, the connections
-_LEFT_LOOK_S = 0.05
+_LOOK_S = 0.5  # how often to check keys and corpus
+_LEFT_LOOK_S = 0.05  # how often to check connections while draining
 _KEEP_EVERY = 10  # checks
 
 
