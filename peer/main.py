@@ -42,8 +42,8 @@ _PROXIED = frozenset({"forwarded", "via", "x-forwarded-for", "x-real-ip"})
 Opening = Callable[[TextEmbedder, str | None], Corpus]
 """Opens a version of the corpus, by default the one to serve."""
 
-_LOOK_S = 0.5  # how often to check keys and corpus, and, while draining, the connections
-_LEFT_LOOK_S = 0.05
+_LOOK_S = 0.5  # how often to check keys and corpus
+_LEFT_LOOK_S = 0.05  # how often to check connections while draining
 _KEEP_EVERY = 10  # checks
 
 
@@ -133,23 +133,25 @@ def create_app(
 
     @app.websocket(LINK_PATH)
     async def link(socket: WebSocket) -> None:
-        shared: Shared = app.state.peer
-        try:
-            key = _admitted(socket, shared.keys)
-        except AuthenticationError as error:
-            # Plain text: the device shows it to its user unchanged.
-            host = socket.client and socket.client.host
-            log.warning("refused a link from %s: %s", host, error.message.partition(":")[0])
-            await socket.send_denial_response(PlainTextResponse(error.message, 401))
-            return
-        if shared.draining:
-            refusal = PlainTextResponse("this peer is about to end", 503)
-            await socket.send_denial_response(refusal)
-            return
-        await socket.accept()
-        await serve(shared, socket, shared.holder(key, f"connection {id(socket)}"))
+        await _link(app.state.peer, socket)
 
     return app
+
+
+async def _link(shared: Shared, socket: WebSocket) -> None:
+    """Serve a link, or refuse it in plain text, which the device shows to its user unchanged."""
+    try:
+        key = _admitted(socket, shared.keys)
+    except AuthenticationError as error:
+        host = socket.client and socket.client.host
+        log.warning("refused a link from %s: %s", host, error.message.partition(":")[0])
+        await socket.send_denial_response(PlainTextResponse(error.message, 401))
+        return
+    if shared.draining:
+        await socket.send_denial_response(PlainTextResponse("this peer is about to end", 503))
+        return
+    await socket.accept()
+    await serve(shared, socket, shared.holder(key, f"connection {id(socket)}"))
 
 
 async def drain(app: FastAPI, deadline_s: float) -> None:

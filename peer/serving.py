@@ -229,12 +229,9 @@ class Retriever:
 
 
 class CloudRun(Run[Message]):
-    """Takes part in one answer, with passages and rows of its own, following the device.
+    """Takes part in one answer, with passages and rows of its own, until the device closes it.
 
-    It never ends on its own: the device closes its stream.
-
-    Raises `InvalidRequestError` for sampling parameters that the mode does not support, and for a
-    mode that the model does not support.
+    Raises `InvalidRequestError` for a mode that model or sampling parameters do not support.
     """
 
     def __init__(self, shared: Shared, pace: Pace, opening: control.Open) -> None:

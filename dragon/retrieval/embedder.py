@@ -203,11 +203,8 @@ WEIGHTS = "model.safetensors"
 class Bert:
     """BERT (arXiv 1810.04805) with GELU and absolute positions, without a pooler or dropout.
 
-    `transformers.BertModel` imports torch.distributed, sympy and scipy: 120 MB in each service
-    and seconds of its start. Weights have the names that it gives them; states are the same bit for
-    bit.
-
-    `directory` has its `config.json` as transformers writes it. Raises `KeyError` if a weight is
+    Its weights' names and its states, bit for bit, are those of `transformers.BertModel`, whose
+    imports take 120 MB in each service and seconds of its start. Raises `KeyError` if a weight is
     missing.
     """
 
@@ -268,10 +265,9 @@ class Bert:
 
 @cache
 def read_weights(directory: Path) -> Mapping[str, Tensor]:
-    """The encoder's weights in a model's directory, float32, without those of a pooler.
+    """The weights in a model's directory, float32, without a pooler's.
 
-    They stay in the file's mapping, where only rows in use are resident; embedder and judge have
-    one in common.
+    Embedder and judge share the file's mapping, where only rows in use are resident.
     """
     read = load_file(directory / WEIGHTS)
     other = ("pooler.", "embeddings.position_ids")
@@ -281,9 +277,8 @@ def read_weights(directory: Path) -> Mapping[str, Tensor]:
 class PackagedModel:
     """The packaged all-MiniLM-L6-v2 as sentence-transformers runs it, bit for bit.
 
-    sentence-transformers imports scikit-learn and every trainer, which take much memory; this
-    model, a BERT with mean pooling (Sentence-BERT, arXiv 1908.10084), needs none of them. Raises
-    `OSError`, `ValueError` or `KeyError` for files that are not such a model's.
+    That is a BERT with mean pooling (Sentence-BERT, arXiv 1908.10084), without the library's
+    imports, which take much memory. Raises `OSError`, `ValueError` or `KeyError`.
     """
 
     def __init__(self, directory: Path) -> None:

@@ -171,9 +171,8 @@ class LineReader:
         """The lines that answer one of several questions, each after its premise, best first.
 
         A line needs `least` log-odds, and must not be much less likely than the likeliest. In a
-        `thread` the first question is also read as it was asked; the wording that a line answers
-        better counts. A line's score is the probability that it answers, its relevance the
-        log-odds.
+        `thread` the first question is also read as it was asked, and the better wording counts. A
+        line's score is the probability that it answers, its relevance the log-odds.
         """
         likely: dict[int, H] = {}
         for question in questions if thread is None else questions[:1]:

@@ -69,9 +69,15 @@ class VectorIndex:
         hidden: Sequence[int] = (),
     ) -> list[tuple[int, float]]:
         """The k nearest (id, inner product), `allowed` and not `hidden`, best first, ties by id."""
+        selector: faiss.IDSelector | None = None
+        if allowed is not None:
+            selector = faiss.IDSelectorBatch(np.setdiff1d(np.asarray(allowed, np.int64), hidden))
+        elif hidden:
+            selector = faiss.IDSelectorNot(faiss.IDSelectorBatch(np.asarray(hidden, np.int64)))
+        only = faiss.SearchParameters(sel=selector) if selector else None  # type: ignore[call-arg]
         with self._lock:
             query = np.ascontiguousarray(vector.reshape(1, self.dim), dtype=np.float32)
-            scores, ids = self._faiss.search(query, k, params=_restricted(allowed, hidden))
+            scores, ids = self._faiss.search(query, k, params=only)
         found = zip(ids[0].tolist(), scores[0].tolist(), strict=True)
         there = [hit for hit in found if hit[0] >= 0]  # faiss pads with -1
         return sorted(there, key=lambda hit: (-hit[1], hit[0]))
@@ -89,19 +95,6 @@ class VectorIndex:
                 with suppress(RuntimeError):  # removed meanwhile
                     found[key] = np.asarray(self._faiss.reconstruct(key), dtype=np.float32)
         return found
-
-
-def _restricted(
-    allowed: Sequence[int] | None, hidden: Sequence[int]
-) -> faiss.SearchParameters | None:
-    if allowed is not None:
-        keys = np.setdiff1d(np.asarray(allowed, dtype=np.int64), hidden)
-        selector: faiss.IDSelector = faiss.IDSelectorBatch(keys)
-    elif hidden:
-        selector = faiss.IDSelectorNot(faiss.IDSelectorBatch(np.asarray(hidden, dtype=np.int64)))
-    else:
-        return None
-    return faiss.SearchParameters(sel=selector)  # type: ignore[call-arg]
 
 
 _SUFFIX = ".safetensors"

@@ -87,13 +87,12 @@ def build(
 ) -> Manifest:
     """Build a version of the corpus at `out`, and make it the one served.
 
-    `source` is a file (see peer.corpus.passage_reader); every sentence of a text becomes a passage.
-    Without `sharding`, the new version also contains the one served, and is sharded like it.
-    `embed` computes the vectors if given, else `embedder` in this process.
+    Every sentence of a text of `source` becomes a passage. Without `sharding`, the new version also
+    contains the one served, and is sharded like it. `embed` computes the vectors if given, else
+    `embedder` in this process.
 
     After a failure the corpus is as it was, and the same build resumes where it stopped. Raises
-    ConfigurationError if `source` is missing or `out` is not a corpus, DocumentError with a line
-    number if the source is malformed, StorageError if the disk is full.
+    ConfigurationError, DocumentError for a malformed source, StorageError if the disk is full.
     """
     if not source.is_file():
         raise ConfigurationError(f"There is no file {source}.")

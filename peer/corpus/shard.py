@@ -19,6 +19,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -314,7 +315,11 @@ class ShardWriter:
         for key, passage in zip(ids, passages, strict=True):
             record = passage.record
             if passage.part == 0:
-                self._add_document(record.id, record.line)
+                try:
+                    self._passages.execute("INSERT INTO documents VALUES (?)", (record.id,))
+                except sqlite3.IntegrityError:
+                    reason = f"the id '{record.id}' occurred before"
+                    raise MalformedLineError(record.line, reason) from None
             row = (key, record.id, record.title, passage.text, passage.context)
             self._passages.execute("INSERT INTO passages VALUES (?, ?, ?, ?, ?)", row)
             self._passages.execute(
@@ -324,12 +329,6 @@ class ShardWriter:
         self._passages.execute(f"PRAGMA user_version = {self.parts + 1}")
         self._passages.execute("COMMIT")
         self.parts += 1
-
-    def _add_document(self, name: str, line: int) -> None:
-        try:
-            self._passages.execute("INSERT INTO documents VALUES (?)", (name,))
-        except sqlite3.IntegrityError:
-            raise MalformedLineError(line, f"the id '{name}' occurred before") from None
 
     def finish(self, flat_up_to: int, advance: Callable[[int], None]) -> tuple[int, int]:
         """Write the files that need all passages; returns the numbers of passages and words.
@@ -350,13 +349,12 @@ class ShardWriter:
         index = self._directory / INDEX
         if len(found) <= flat_up_to:
             index.unlink(missing_ok=True)
-            advance(len(found))
-        elif index.exists():
+        if len(found) <= flat_up_to or index.exists():
             advance(len(found))
         else:
-            vectors = VectorFile(self._directory / VECTORS, found["id"], self._dimension)
-            build_index(index, vectors, advance)
-            vectors.close()
+            vectors = self._directory / VECTORS
+            with closing(VectorFile(vectors, found["id"], self._dimension)) as file:
+                build_index(index, file, advance)
         return len(found), int(found["length"].sum())
 
 

@@ -64,9 +64,8 @@ class Corpus:
     ) -> Self:
         """Open a version, by default the one to serve; every file is read and checked.
 
-        With `embedder`, check that the vectors are that embedder's. Raises ConfigurationError,
-        saying what to do, if there is no corpus, or if it is damaged, of another form, or built
-        with another embedder.
+        Raises ConfigurationError, saying what to do, if there is no corpus, or if it is damaged, of
+        another form, or built with another embedder.
         """
         versions = Versions(root)
         name, manifest = named(versions, version, embedder)
@@ -235,8 +234,7 @@ class FarCorpus(Corpus):
     ) -> FarCorpus:
         """Open a version, by default the one to serve; its shards check its files.
 
-        Raises `ConfigurationError` if there is none, if its vectors are another embedder's, or if
-        its number of shards is not the number served.
+        Raises `ConfigurationError` as `open` does, or if it has another number of `shards`.
         """
         versions = Versions(root)
         name, manifest = named(versions, version, embedder)

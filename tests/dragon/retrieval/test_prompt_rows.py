@@ -8,20 +8,29 @@ import numpy as np
 import pytest
 
 from dragon.inference.rows import Row
-from dragon.inference.tokenizer import Tokenizer
+from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.retrieval.prompt_rows import (
+    INSTRUCTION,
+    NOTHING_FOUND,
     RECENT_TOKENS,
     Answers,
+    context_row,
     continuing,
     document_rows,
+    first_number,
+    nothing_found,
+    prompt,
     rescoring,
 )
-from dragon.retrieval.relevance import BARE_RELEVANCE
+from dragon.retrieval.relevance import BARE_RELEVANCE, Hit
 from dragon.sampling.params import MAX_SLOPE
+from dragon.sampling.role import Role
 from harness.letters import Letters
 from harness.models import SMALL_MODEL
 from harness.reference import Passage
 from tests.samples import embedder, hits
+from tests.templates import TEMPLATES
+from tests.templates import tokenizer as of_template
 
 PASSAGES = [
     Passage("The key is under the mat.", 0.5, "a"),
@@ -147,3 +156,72 @@ def test_nothing_to_rescore(tokenizer: Tokenizer) -> None:
     document = Row((1,), 0.0, embedder().embed(DOCUMENTS)[0])
     assert rescoring(embedder(), tokenizer, QUESTION, [document], 0, SLOPE) is None
     assert rescoring(embedder(), tokenizer, QUESTION, [Row((1,), BARE_RELEVANCE)], 8, SLOPE) is None
+
+
+# The prompt of a model that writes: instruction, numbered passages, conversation, question.
+
+
+def found(title: str, context: str, text: str, relevance: float) -> Hit:
+    return Hit(1, title, title, text, 0.0, relevance, context=context)
+
+
+FOUND = [
+    found("garden.md", "Shed", "The key is under the blue pot.", 12.0),
+    found("house.md", "", "The tap has leaked since May.\nIt drips at night.", 5.0),
+    found("log.txt", "", "On Monday it rained.", 2.0),
+]
+TALK = [
+    Message("user", "Where is the key?"),
+    Message("assistant", "Under the blue pot [1]."),
+    Message("user", "And the mower?"),
+]
+LISTED = (
+    f"{INSTRUCTION}\n\n[1] garden.md, Shed: The key is under the blue pot.\n\n"
+    "[2] house.md: The tap has leaked since May.\nIt drips at night.\n\n"
+    "[3] log.txt: On Monday it rained."
+)
+
+
+def test_passages_are_numbered_with_title_and_heading() -> None:
+    assert prompt(FOUND, 1) == LISTED
+
+
+def test_numbers_of_the_two_sides_never_meet_and_say_nothing_of_what_was_found() -> None:
+    for top_k in (1, 2, 5, 32):
+        device, cloud = (first_number(side, top_k) for side in Role)
+        assert device == 1
+        assert device + top_k == cloud
+    assert prompt(FOUND[:1], first_number(Role.CLOUD, 5)).endswith(
+        "[6] garden.md, Shed: The key is under the blue pot."
+    )
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_through_a_models_own_template_the_question_is_last(name: str) -> None:
+    of = of_template(name)
+    row, kept = context_row(of, FOUND, 10_000, 1)
+    assert kept == FOUND
+    assert row.relevance == 12.0
+    told = of.decode([*row.tokens, *of.conversation(TALK)], special=True)
+    parts = [LISTED, *(message.content for message in TALK)]
+    places = [told.index(part) for part in parts]
+    assert places == sorted(places)
+    assert all(told.count(part) == 1 for part in parts)
+    # The row ends with the passages and what closes them: the same conversation follows any row.
+    closed = of.decode(row.tokens, special=True).partition("On Monday it rained.")[2]
+    assert of.decode(of.document_row(""), special=True).endswith(closed)
+
+
+def test_what_does_not_fit_is_left_out_from_the_worst() -> None:
+    of = of_template("qwen")
+    sizes = [len(of.document_row(prompt(FOUND[:count], 4))) for count in (1, 2, 3)]
+    for room, count in [(sizes[2], 3), (sizes[2] - 1, 2), (sizes[1] - 1, 1), (sizes[0] - 1, 0)]:
+        row, kept = context_row(of, FOUND, room, 4)
+        assert kept == FOUND[:count]
+        if kept:
+            assert len(row.tokens) <= room
+            assert row.tokens == tuple(of.document_row(prompt(kept, 4)))
+        else:
+            assert row == nothing_found(of)
+            assert row.relevance == BARE_RELEVANCE
+            assert NOTHING_FOUND in of.decode(row.tokens)
