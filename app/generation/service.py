@@ -133,7 +133,7 @@ class GenerationService:
             if ready is not None and (asked.scores_prompt or not asked.limit):
                 yield take(ready.found())
             if ready is not None and asked.scores_prompt:
-                scorer = self._scorer(request, joint=request.joint)
+                scorer = self._scorer(asked, joint=request.joint)
                 for scores in await scorer.prompt(decided.request, plan, ready):
                     yield take(scores)
             if not asked.limit:
@@ -154,7 +154,7 @@ class GenerationService:
             finally:
                 self._note_answer(run, answer, request.premise, account)
             if _scored_at_the_end(request):
-                scorer = self._scorer(request, joint=bool(run.session.intervals()))
+                scorer = self._scorer(asked, joint=bool(run.session.intervals()))
                 yield take(await scorer.answer(request, plan, found, run.answer))
             yield take(replace(end, stats={**end.stats, **account.sent}))
 
@@ -246,15 +246,15 @@ class GenerationService:
         model = self.engine.model
         if request.mode.needs_full_distributions:
             require_full(model, *WHOLE_ANSWERS)
-        if request.details is not None and request.details.prompt:
+        if request.scores_prompt:
             require_full(model, "echo with logprobs", "leave out one of them")
         if request.mode.fetches_kv and model.kv is None:
             raise InvalidRequestError(
                 f"{model.name} cannot load keys and values from a peer: use context_text",
                 param="dragon.aggregation",
             )
-        if len(request.conversation) > self.room(request):
-            prompt = len(self.retrieval.without(request).tokens) + len(request.conversation)
+        if (over := len(request.conversation) - self.room(request)) > 0:
+            total = model.context + over
             raise ContextLengthError(
                 localizable(
                     "context.answer",
@@ -262,8 +262,8 @@ class GenerationService:
                     "requested {total} tokens ({prompt} in your prompt, {answer} for the "
                     "completion). Please shorten the prompt or lower max_tokens.",
                     context=model.context,
-                    total=prompt + request.least,
-                    prompt=prompt,
+                    total=total,
+                    prompt=total - request.least,
                     answer=request.least,
                 ),
                 param="prompt" if request.raw else "messages",
