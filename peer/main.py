@@ -133,25 +133,23 @@ def create_app(
 
     @app.websocket(LINK_PATH)
     async def link(socket: WebSocket) -> None:
-        await _link(app.state.peer, socket)
+        shared: Shared = app.state.peer
+        try:
+            key = _admitted(socket, shared.keys)
+        except AuthenticationError as error:
+            # Plain text: the device shows it to its user unchanged.
+            host = socket.client and socket.client.host
+            log.warning("refused a link from %s: %s", host, error.message.partition(":")[0])
+            await socket.send_denial_response(PlainTextResponse(error.message, 401))
+            return
+        if shared.draining:
+            refusal = PlainTextResponse("this peer is about to end", 503)
+            await socket.send_denial_response(refusal)
+            return
+        await socket.accept()
+        await serve(shared, socket, shared.holder(key, f"connection {id(socket)}"))
 
     return app
-
-
-async def _link(shared: Shared, socket: WebSocket) -> None:
-    """Serve a link, or refuse it in plain text, which the device shows to its user unchanged."""
-    try:
-        key = _admitted(socket, shared.keys)
-    except AuthenticationError as error:
-        host = socket.client and socket.client.host
-        log.warning("refused a link from %s: %s", host, error.message.partition(":")[0])
-        await socket.send_denial_response(PlainTextResponse(error.message, 401))
-        return
-    if shared.draining:
-        await socket.send_denial_response(PlainTextResponse("this peer is about to end", 503))
-        return
-    await socket.accept()
-    await serve(shared, socket, shared.holder(key, f"connection {id(socket)}"))
 
 
 async def drain(app: FastAPI, deadline_s: float) -> None:

@@ -1,9 +1,9 @@
-"""Train the judge: `python -m training.judge --data DATA --base MINILM --out OUT`.
+"""Train the judge: `python -m training.judge --data DATA --teacher TEACHER --minutes 240`.
 
 A large encoder (all-mpnet-base-v2) learns from the written questions which line of a passage
 answers, or that none does. The packaged all-MiniLM-L6-v2 then learns from the teacher's
 distributions on those texts, and on texts that answer no question. Both read a passage as in
-`dragon.retrieval.judge`. Uses a GPU if there is one.
+`dragon.retrieval.judge`. Resumes from WORK; uses a GPU if there is one.
 """
 
 from __future__ import annotations
@@ -194,6 +194,7 @@ def train(
     kind: str,
     draws: DataLoader[Any],
     minutes: float,
+    kept: Path,
     teacher: Teacher | None = None,
 ) -> None:
     """Train by the clock: the learning rate warms up, stays, and decays to zero at the end."""
@@ -204,8 +205,20 @@ def train(
         [{"params": body, "lr": rates[0]}, {"params": heads, "lr": rates[1]}],
         weight_decay=0.01, betas=(0.9, 0.98),
     )  # fmt: skip
+    spent, step = 0.0, 0
+    if kept.exists():
+        state = torch.load(kept, map_location=DEVICE)
+        network.load_state_dict(state["network"])
+        optimizer.load_state_dict(state["optimizer"])
+        spent, step = state["spent"], state["step"]
     network.train()
-    began, total, step = time.monotonic(), 0.0, 0
+    began, total = time.monotonic() - spent, 0.0
+    saved = time.monotonic()
+
+    def keep() -> None:
+        state = {"network": network.state_dict(), "optimizer": optimizer.state_dict()}
+        torch.save(state | {"spent": time.monotonic() - began, "step": step}, kept)
+
     for drawn in draws:
         part = (time.monotonic() - began) / (60 * minutes)
         if part >= 1:
@@ -232,7 +245,11 @@ def train(
             spent = time.monotonic() - began
             print(f"{kind} step {step} loss {float(total) / 20:.4f}, {spent:.0f} s", flush=True)
             total = 0.0
+        if time.monotonic() - saved > 240:
+            saved = time.monotonic()
+            keep()
     network.eval()
+    keep()
     print(f"{kind}: {step} steps", flush=True)
 
 
@@ -319,10 +336,12 @@ def main() -> None:
         "--base", type=Path, required=True, help="the packaged embedder's directory"
     )
     parser.add_argument("--teacher", type=Path, help="all-mpnet-base-v2's directory; default: none")
+    parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--minutes", type=float, nargs=2, default=(120, 120))
     parser.add_argument("--workers", type=int, default=0)
     options = parser.parse_args()
+    options.work.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(1)
     torch.set_float32_matmul_precision("high")
     pairs = Pairs(Tokenizer.from_file(str(options.base / "tokenizer.json")))
@@ -341,7 +360,10 @@ def main() -> None:
         whole = Source(texts, pairs, 512)
         validation[name] = [whole.whole(n) for n in range(len(whole.questions))]
     small = Student(options.base).to(DEVICE)
-    source.near = find_near(source, small.encoder)
+    near = options.work / f"near-{len(source.questions)}.json"
+    if not near.exists():
+        near.write_text(json.dumps(find_near(source, small.encoder)))
+    source.near = json.loads(near.read_text())
     questions = [text for _, text, _ in source.questions]
     messages = read_messages(pairs, questions[::4])
     needless = sum(none for _, none in messages)
@@ -361,11 +383,15 @@ def main() -> None:
         alone = Source(labelled, pairs)
         alone.near = [[n for n in row if n < len(labelled)]
                       for row in source.near[: len(alone.questions)]]  # fmt: skip
-        train(large, "teacher", loader(alone, 1), options.minutes[0])
+        train(large, "teacher", loader(alone, 1), options.minutes[0], options.work / "teacher.pt")
         large.requires_grad_(False)
         for name, examples in validation.items():
             measured(large, f"teacher, {name}", examples)
-    train(small, "student", loader(source, 2), options.minutes[1], large)
+        if not options.minutes[1]:
+            return
+    train(
+        small, "student", loader(source, 2), options.minutes[1], options.work / "student.pt", large
+    )
     save(small, options.out, options.base)
     for name, examples in validation.items():
         measured(small, f"student, {name}", examples)
