@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing, suppress
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext, suppress
 
 from app.conversations.record import Before, Ending, Written
 from app.conversations.store import ConversationStore
@@ -16,6 +16,7 @@ from app.problems import reported
 from app.storage.tables import MessageState, StoredMessage
 
 Prepare = Callable[[], Awaitable[tuple[GenerationRequest, int]]]
+Place = Callable[[], AbstractAsyncContextManager[None]]
 
 _TOGETHER_S = 0.04
 """Events within this time are read together, so that their text is rendered once."""
@@ -37,8 +38,8 @@ class BackgroundRun:
         self._first: float | None = None
         self._ended: float | None = None
 
-    def start(self, prepare: Prepare, write: Write) -> None:
-        self.task = asyncio.create_task(self._run(prepare, write), name=self.id)
+    def start(self, prepare: Prepare, write: Write, place: Place) -> None:
+        self.task = asyncio.create_task(self._run(prepare, write, place), name=self.id)
 
     def stop(self) -> None:
         """End it; what is written stays. Does nothing when repeated or after the end."""
@@ -81,7 +82,7 @@ class BackgroundRun:
             return 0
         return round(1000 * ((self._ended or time.monotonic()) - self._first))
 
-    async def _run(self, prepare: Prepare, write: Write) -> None:
+    async def _run(self, prepare: Prepare, write: Write, place: Place) -> None:
         over = asyncio.Event()
         saver = asyncio.create_task(self._save_until(over))
         try:
@@ -89,7 +90,7 @@ class BackgroundRun:
             await asyncio.sleep(0)
             request, self.written.left_out = await prepare()
             self.written.answer = answer = AnswerState(request)
-            async with aclosing(write(answer)) as events:
+            async with place(), aclosing(write(answer)) as events:
                 async for event in events:
                     if isinstance(event, TextDelta):
                         self._first = self._first or time.monotonic()
@@ -139,10 +140,14 @@ class BackgroundRun:
 class BackgroundRuns:
     """The answers in progress by id, written by `model`; `close` stops and stores them all."""
 
-    def __init__(self, store: ConversationStore, write: Write, model: str) -> None:
+    def __init__(
+        self, store: ConversationStore, write: Write, model: str, place: Place = nullcontext
+    ) -> None:
+        """Each answer is written in a `place` of its own."""
         self._store = store
         self._model = model
         self._write = write
+        self._place = place
         self._running: dict[str, BackgroundRun] = {}
 
     def start(self, answer: StoredMessage, prepare: Prepare) -> BackgroundRun:
@@ -152,7 +157,7 @@ class BackgroundRuns:
         """
         run = BackgroundRun(answer, self._store, self._model)
         self._running[answer.id] = run
-        run.start(prepare, self._write)
+        run.start(prepare, self._write, self._place)
         run.task.add_done_callback(lambda _: self._running.pop(run.id, None))
         return run
 

@@ -23,7 +23,6 @@ from app.api.page.markdown import render
 from app.container import AppState, State
 from app.documents.folders.folders import FileState, Folder
 from app.documents.parsing import Drawn
-from app.documents.readers.common import PAGE_BREAK
 from app.documents.readers.sniff import FileKind
 from app.documents.redaction import QuotedIn, Redaction
 from app.documents.store import MAX_WINDOW
@@ -32,6 +31,7 @@ from app.owners import acting, acting_as
 from app.paths import short
 from dragon.errors import DocumentError, InvalidRequestError, NotFoundError, NotYoursError
 from dragon.localizable import localizable, with_localizable
+from dragon.retrieval.chunking import PAGE_BREAK
 
 router = APIRouter(prefix="/api")
 _DOCUMENTS: list[str | Enum] = ["documents"]
