@@ -57,8 +57,8 @@ def fetch(offer: Offer, folder: Path, report: Callable[[int, int], None]) -> Pat
         needed, free = size - file.tell(), shutil.disk_usage(folder).free
         if needed > free:
             lacking = "It needs {needed} more on the disk, where {free} are free."
-            more, there = gigabytes(needed), gigabytes(free)
-            raise StorageError(localizable("download.room", lacking, needed=more, free=there))
+            more, room = gigabytes(needed), gigabytes(free)
+            raise StorageError(localizable("download.room", lacking, needed=more, free=room))
         report(file.tell(), size)
         while (before := file.tell()) < size:
             try:
