@@ -54,7 +54,11 @@ def fetch(offer: Offer, folder: Path, report: Callable[[int, int], None]) -> Pat
             raise DownloadError(twice) from error
         said = get_hf_file_metadata(url, endpoint=endpoint, timeout=_TIMEOUT_S)
         size, checksum = said.size or 0, said.etag
-        _require_room(folder, size - file.tell())
+        needed, free = size - file.tell(), shutil.disk_usage(folder).free
+        if needed > free:
+            lacking = "It needs {needed} more on the disk, where {free} are free."
+            more, room = gigabytes(needed), gigabytes(free)
+            raise StorageError(localizable("download.room", lacking, needed=more, free=room))
         report(file.tell(), size)
         while (before := file.tell()) < size:
             try:
@@ -87,26 +91,15 @@ def _more(url: str, file: BinaryIO) -> Iterator[int]:
             yield file.tell()
 
 
-def _require_room(folder: Path, needed: int) -> None:
-    free = shutil.disk_usage(folder).free
-    if needed > free:
-        lacking = "It needs {needed} more on the disk, where {free} are free."
-        there = gigabytes(free)
-        raise StorageError(
-            localizable("download.room", lacking, needed=gigabytes(needed), free=there)
-        )
-
-
 @contextmanager
 def _failures(offer: Offer) -> Iterator[None]:
     """Turn the errors of a download into ours."""
     try:
         yield
     except (HfHubHTTPError, httpx2.HTTPStatusError) as error:
-        refused, status = "The hub does not give {name} now (status {status}).", error.response
-        message = localizable(
-            "download.refused", refused, name=offer.name, status=status.status_code
-        )
+        refused = "The hub does not give {name} now (status {status})."
+        status = error.response.status_code
+        message = localizable("download.refused", refused, name=offer.name, status=status)
         raise DownloadError(message) from error
     except (httpx2.HTTPError, ConnectionError) as error:
         away = "The hub cannot be reached. Check the connection to the internet, and try again."

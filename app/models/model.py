@@ -142,8 +142,7 @@ def ollama(home: Path, data_dir: Path) -> Iterator[Model]:
     for folder in [Path(given)] if given else [home / ".ollama/models", shared]:
         manifests = folder / "manifests"
         for manifest in _sorted(manifests, ("*/*/*/*",)):
-            blob = _blob(folder, manifest)
-            if blob is None:
+            if (blob := _blob(folder, manifest)) is None:
                 continue
             *host, model, tag = manifest.relative_to(manifests).parts
             name = f"{'/'.join((*host, model))}:{tag}".removeprefix(_OLLAMA_REGISTRY)
@@ -163,8 +162,7 @@ def gguf(path: Path, where: str, name: str = "", link: Path | None = None) -> Mo
         why = error.message if isinstance(error, ConfigurationError) else str(error)
         refusal = localizable("model.broken", "The file {why}.", why=why)
         return Model(name, ModelKind.FILE, where, setting, file=file, refusal=refusal)
-    memory = size + header.context * header.kv_bytes
-    known = (size, memory, header.context)
+    known = (size, size + header.context * header.kv_bytes, header.context)
     model = Model(name, ModelKind.FILE, where, setting, *known, file=file)
     if header.writes:
         return model
@@ -220,13 +218,8 @@ def cached(dtype: str) -> Iterator[Model]:
         ggufs = sorted(snapshot.glob("*.gguf"))
         yield from (gguf(path, _HUB) for path in ggufs)
         if (snapshot / "config.json").exists() or not ggufs:
-            yield replace(
-                directory(snapshot, dtype),
-                name=repository.repo_id,
-                setting=repository.repo_id,
-                where=_HUB,
-                file=snapshot,
-            )
+            model, name = directory(snapshot, dtype), repository.repo_id
+            yield replace(model, name=name, setting=name, where=_HUB, file=snapshot)
 
 
 def directory(path: Path, dtype: str) -> Model:

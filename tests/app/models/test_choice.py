@@ -15,6 +15,7 @@ from dragon.inference.choice import CHOSEN
 from dragon.models import EMBEDDED_WRITER
 from peer.settings import PeerSettings
 
+URL = "http://127.0.0.1:8080"
 DEMO = Model(EMBEDDED_WRITER.stem, ModelKind.DEMO, "built in", str(EMBEDDED_WRITER))
 
 
@@ -26,6 +27,10 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def model(path: str) -> Model:
     return Model("a model", ModelKind.FILE, "here", path)
+
+
+def server(**given: str | SecretStr) -> Model:
+    return Model("s", ModelKind.SERVER, "", URL, **given)
 
 
 def settings(**given: str) -> Settings:
@@ -66,9 +71,7 @@ def test_a_choice_is_taken_back(by_hand: str) -> None:
     else:
         choose(model("/first.gguf"), settings())
     first, before = following(folder), kept(folder)
-    url = "http://127.0.0.1:8080"
-    server = Model("s", ModelKind.SERVER, "", url, served="b", key=SecretStr("sesame"))
-    choose(server, settings())
+    choose(server(served="b", key=SecretStr("sesame")), settings())
     assert following(folder) != first
     take_back(before)
     assert (following(folder), kept(folder)) == (first, before)
@@ -137,12 +140,10 @@ def test_a_folder_that_cannot_be_written_to_is_said(tmp_path: Path) -> None:
 
 
 def test_a_server_needs_a_tokenizer_that_a_file_must_not_keep(tmp_path: Path) -> None:
-    url = "http://127.0.0.1:8080"
-    server = Model("s", ModelKind.SERVER, "", url, served="qwen", tokenizer="Qwen/Qwen2.5-7B")
-    choose(server, settings())
+    choose(server(served="qwen", tokenizer="Qwen/Qwen2.5-7B"), settings())
     written = (tmp_path / "data/model.env").read_text()
     assert written == (
-        f"DRAGON_MODEL='{url}'\nDRAGON_MODEL_NAME='qwen'\nDRAGON_TOKENIZER='Qwen/Qwen2.5-7B'\n"
+        f"DRAGON_MODEL='{URL}'\nDRAGON_MODEL_NAME='qwen'\nDRAGON_TOKENIZER='Qwen/Qwen2.5-7B'\n"
     )
     choose(model("/a.gguf"), settings())
     assert (tmp_path / "data/model.env").read_text() == "DRAGON_MODEL='/a.gguf'\n"
@@ -150,16 +151,15 @@ def test_a_server_needs_a_tokenizer_that_a_file_must_not_keep(tmp_path: Path) ->
 
 def test_a_key_is_kept_where_nobody_else_reads_it(tmp_path: Path) -> None:
     kept, by_hand = tmp_path / "data/model.env", tmp_path / ".env"
-    url = "http://127.0.0.1:8080"
-    server = Model("s", ModelKind.SERVER, "", url, tokenizer="a/b", key=SecretStr("sesame"))
-    choose(server, settings())
+    closed = server(tokenizer="a/b", key=SecretStr("sesame"))
+    choose(closed, settings())
     assert kept.stat().st_mode & 0o777 == 0o600
     read = Settings.read()
-    assert (read.model, read.model_key) == (url, SecretStr("sesame"))
+    assert (read.model, read.model_key) == (URL, SecretStr("sesame"))
     # A file that is written by hand may be anybody's to read: what else it says stays there.
-    by_hand.write_text(f"DRAGON_MODEL={url}\nDRAGON_MODEL_KEY=old\nDRAGON_PORT=9000\n")
+    by_hand.write_text(f"DRAGON_MODEL={URL}\nDRAGON_MODEL_KEY=old\nDRAGON_PORT=9000\n")
     by_hand.chmod(0o644)
-    choose(server, settings())
+    choose(closed, settings())
     assert "KEY" not in by_hand.read_text()
     assert kept.read_text() == "DRAGON_MODEL_KEY='sesame'\n"
     assert kept.stat().st_mode & 0o777 == 0o600
@@ -168,14 +168,13 @@ def test_a_key_is_kept_where_nobody_else_reads_it(tmp_path: Path) -> None:
     # It goes with the server that it is of.
     choose(DEMO, settings())
     assert Settings.read().model_key is None
-    assert "sesame" not in repr(server)
+    assert "sesame" not in repr(closed)
 
 
 def test_a_key_that_the_environment_overrides_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRAGON_MODEL_KEY", "other-key")
-    server = Model("s", ModelKind.SERVER, "", "http://127.0.0.1:8080", key=SecretStr("sesame"))
     with pytest.raises(InvalidRequestError, match="DRAGON_MODEL_KEY is set") as refused:
-        choose(server, settings())
+        choose(server(key=SecretStr("sesame")), settings())
     assert "other-key" not in str(refused.value)
 
 

@@ -118,14 +118,17 @@ async def test_one_at_a_time_and_it_ends_with_whoever_asked(
         await trials.run(named(Path("b")), ENGLISH, _forever)
 
 
-def test_a_process_that_was_killed_points_at_memory() -> None:
-    with pytest.raises(InvalidRequestError, match=r"signal 9.*want of memory"):
-        trial.result(b"", -9)
-    with pytest.raises(InvalidRequestError, match="log of DRAGON"):
-        trial.result(b"", 1)
+REFUSED = json.dumps({"error": Localizable("No tokenizer.").as_json()})
 
 
-def test_what_a_runtime_prints_before_is_no_matter() -> None:
-    said = json.dumps({"error": Localizable("No tokenizer.").as_json()})
-    with pytest.raises(InvalidRequestError, match="No tokenizer"):
-        trial.result(f"loading\n{said}{os.linesep}".encode(), 0)
+@pytest.mark.parametrize(
+    ("output", "status", "why"),
+    [
+        ("", -9, r"signal 9.*want of memory"),
+        ("", 1, "log of DRAGON"),
+        (f"what a runtime prints before\n{REFUSED}{os.linesep}", 0, "No tokenizer"),
+    ],
+)
+def test_a_process_without_a_report_says_why(output: str, status: int, why: str) -> None:
+    with pytest.raises(InvalidRequestError, match=why):
+        trial.result(output.encode(), status)

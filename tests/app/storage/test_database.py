@@ -10,8 +10,7 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -30,33 +29,27 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.owners import everyone
 from app.storage import database
-from app.storage.database import connect, database_url, is_ours, migrate, session_maker
+from app.storage.database import Sessions, database_url, is_ours, migrate
 from app.storage.purge import Purge
 from app.storage.tables import Base, Chunk, Document, LocalizableText
 from dragon.localizable import Localizable, localizable
 from tests.app import stores
 
 
-def document(identity: str = "file-1") -> Document:
+def document(name: str, *, shared: bool = False) -> Document:
     return Document(
-        id=identity, filename="n.txt", purpose="user_data", kind="text", bytes=1, created_at=1,
-        status="processed", status_details=None,
+        id=f"file-{name}", filename=name, purpose="user_data", kind="text", bytes=1, created_at=1,
+        status="processed", status_details=None, shared=shared,
     )  # fmt: skip
 
 
-def chunk(identity: str = "file-1", body: str = "text") -> Chunk:
-    return Chunk(document_id=identity, text=body, context="", page=None, start=0, end=1)
-
-
-@asynccontextmanager
-async def opened(directory: Path) -> AsyncIterator[async_sessionmaker[AsyncSession]]:
-    engine = connect(stores.migrated(directory))
-    yield session_maker(engine)
-    await engine.dispose()
+def chunk(name: str, text: str = "text", *, shared: bool = False) -> Chunk:
+    return Chunk(
+        document_id=f"file-{name}", text=text, context="", page=None, start=0, end=1, shared=shared
+    )
 
 
 def test_the_migrations_make_what_the_models_say(tmp_path: Path) -> None:
@@ -97,55 +90,55 @@ def test_a_migration_that_fails_leaves_the_schema_as_it_was(tmp_path: Path) -> N
     migrate(database_url(tmp_path))
 
 
-async def test_connections_are_set_up(tmp_path: Path) -> None:
-    async with opened(tmp_path) as sessions:
-        expected = {"journal_mode": "wal", "foreign_keys": 1, "secure_delete": 1, "synchronous": 2}
-        async with sessions() as session:
-            for pragma, value in expected.items():
-                with everyone():
-                    assert await session.scalar(text(f"PRAGMA {pragma}")) == value
+async def test_connections_are_set_up(sessions: Sessions) -> None:
+    expected = {"journal_mode": "wal", "foreign_keys": 1, "secure_delete": 1, "synchronous": 2}
+    async with sessions() as session:
+        for pragma, value in expected.items():
+            with everyone():
+                assert await session.scalar(text(f"PRAGMA {pragma}")) == value
 
 
-async def test_chunks_go_with_their_document_and_ids_are_never_used_again(tmp_path: Path) -> None:
-    async with opened(tmp_path) as sessions:
+async def test_chunks_go_with_their_document_and_ids_are_never_used_again(
+    sessions: Sessions,
+) -> None:
+    async with sessions.begin() as session:
+        session.add(document("1"))
+        await session.flush()
+        session.add(first := chunk("1"))
+    async with sessions.begin() as session:
+        await session.delete(await session.get_one(Document, "file-1"))
+    async with sessions.begin() as session:
+        assert await session.get(Chunk, first.id) is None
+        session.add(document("1"))
+        await session.flush()
+        session.add(second := chunk("1"))
+    assert second.id > first.id
+
+
+async def test_a_reader_of_deleted_text_holds_nothing_up(
+    sessions: Sessions, tmp_path: Path
+) -> None:
+    async with sessions.begin() as session:
+        session.add(document("1"))
+    reader = sqlite3.connect(tmp_path / "dragon.db")
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM documents").fetchall()
+    purge = Purge(sessions)
+    await purge.now()
+    assert (tmp_path / "dragon.db-wal").stat().st_size > 0
+    async with sessions.begin() as session:  # others write meanwhile
+        session.add(document("2"))
+    reader.close()
+    await purge.settled()
+    assert (tmp_path / "dragon.db-wal").stat().st_size == 0
+
+
+async def test_no_error_tells_what_was_to_be_stored(sessions: Sessions) -> None:
+    with pytest.raises(IntegrityError) as caught:
         async with sessions.begin() as session:
-            session.add(document())
-            await session.flush()
-            session.add(first := chunk())
-        async with sessions.begin() as session:
-            await session.delete(await session.get_one(Document, "file-1"))
-        async with sessions.begin() as session:
-            assert await session.get(Chunk, first.id) is None
-            session.add(document())
-            await session.flush()
-            session.add(second := chunk())
-        assert second.id > first.id
-
-
-async def test_a_reader_of_deleted_text_holds_nothing_up(tmp_path: Path) -> None:
-    async with opened(tmp_path) as sessions:
-        async with sessions.begin() as session:
-            session.add(document())
-        reader = sqlite3.connect(tmp_path / "dragon.db")
-        reader.execute("BEGIN")
-        reader.execute("SELECT * FROM documents").fetchall()
-        purge = Purge(sessions)
-        await purge.now()
-        assert (tmp_path / "dragon.db-wal").stat().st_size > 0
-        async with sessions.begin() as session:  # others write meanwhile
-            session.add(document("file-2"))
-        reader.close()
-        await purge.settled()
-        assert (tmp_path / "dragon.db-wal").stat().st_size == 0
-
-
-async def test_no_error_tells_what_was_to_be_stored(tmp_path: Path) -> None:
-    async with opened(tmp_path) as sessions:
-        with pytest.raises(IntegrityError) as caught:
-            async with sessions.begin() as session:
-                session.add(chunk("file-nowhere", "the walnut drawer"))
-        assert "walnut" not in str(caught.value)
-        assert "walnut" not in repr(caught.value.__cause__)
+            session.add(chunk("nowhere", "the walnut drawer"))
+    assert "walnut" not in str(caught.value)
+    assert "walnut" not in repr(caught.value.__cause__)
 
 
 async def test_files_that_are_only_kept_are_searched_no_more(tmp_path: Path) -> None:
@@ -167,21 +160,20 @@ async def test_files_that_are_only_kept_are_searched_no_more(tmp_path: Path) -> 
 
 
 async def test_many_that_write_at_once_take_turns(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever is kept waiting for as long as SQLite waits has lost what it wanted to write."""
     monkeypatch.setattr(database, "_PRAGMAS", ("journal_mode = WAL", "busy_timeout = 1"))
-    async with opened(tmp_path) as sessions:
 
-        async def write(number: int) -> None:
-            async with sessions.begin() as session:
-                session.add(document(f"file-{number}"))
-                await session.flush()
-                await asyncio.sleep(0.002)  # as long as a disk takes
+    async def write(number: int) -> None:
+        async with sessions.begin() as session:
+            session.add(document(str(number)))
+            await session.flush()
+            await asyncio.sleep(0.002)  # as long as a disk takes
 
-        await asyncio.gather(*(write(number) for number in range(100)))
-        async with sessions() as session:
-            assert await session.scalar(select(func.count()).select_from(Document)) == 100
+    await asyncio.gather(*(write(number) for number in range(100)))
+    async with sessions() as session:
+        assert await session.scalar(select(func.count()).select_from(Document)) == 100
 
 
 def test_a_sentence_comes_back_with_all_that_it_knows() -> None:

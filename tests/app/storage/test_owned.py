@@ -21,22 +21,10 @@ from app.storage.database import Sessions, connect, session_maker
 from app.storage.owned import Owned, Shareable
 from app.storage.tables import Base, Chunk, Conversation, Document, PassageSpending
 from dragon.errors import NotYoursError
+from tests.app.storage.test_database import chunk, document
 from tests.app.stores import migrated
 
 Other = aliased(Document)
-
-
-def document(name: str, *, shared: bool = False) -> Document:
-    return Document(
-        id=f"file-{name}", filename=name, purpose="user_data", kind="text", bytes=1, created_at=1,
-        status="processed", status_details=None, shared=shared,
-    )  # fmt: skip
-
-
-def chunk(name: str, *, shared: bool = False) -> Chunk:
-    return Chunk(
-        document_id=f"file-{name}", text=name, context="", page=None, start=0, end=1, shared=shared
-    )
 
 
 @pytest.fixture
@@ -54,7 +42,7 @@ async def sessions(tmp_path: Path) -> AsyncIterator[Sessions]:
             async with made.begin() as session:
                 session.add(document(name, shared=shared))
                 await session.flush()
-                session.add(chunk(name, shared=shared))
+                session.add(chunk(name, name, shared=shared))
                 session.add(Conversation(id=name, title=name, created_at=1, updated_at=1))
     yield made
     await engine.dispose()

@@ -17,7 +17,7 @@ from app.container import AppState
 from app.documents import parsing
 from app.documents.redaction import REDACTED
 from app.documents.store import DocumentStore
-from app.storage.tables import MessageState
+from app.storage.tables import Document, MessageState
 from harness.pdf import LINE_HEIGHT, pdf
 from tests import fakes
 from tests.app.conftest import started
@@ -26,6 +26,18 @@ from tests.app.stores import ingest, traces
 from tests.fakes import FakeGeneration
 
 NOTE = "The walnut drawer holds the opal of Aunt Philomena. Nobody knows."
+
+
+@pytest.fixture
+async def gems(store: DocumentStore) -> Document:
+    return await ingest(store, "gems.txt", NOTE.encode())
+
+
+@pytest.fixture
+def read(gems: Document, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the model answers from."""
+    source = replace(fakes.SOURCE, id=gems.id, title="gems.txt", text=NOTE)
+    monkeypatch.setattr(fakes, "SOURCE", source)
 
 
 async def test_several_are_deleted_at_once(
@@ -38,24 +50,21 @@ async def test_several_are_deleted_at_once(
     assert (await client.post("/api/documents/delete", json={"documents": []})).status_code == 400
 
 
+@pytest.mark.usefixtures("read")
 async def test_an_answer_that_is_written_from_it_ends_and_is_redacted(
     client: httpx.AsyncClient,
     real: AppState,
-    store: DocumentStore,
+    gems: Document,
     generation: FakeGeneration,
-    monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    document = await ingest(store, "gems.txt", NOTE.encode())
-    source = replace(fakes.SOURCE, id=document.id, title="gems.txt", text=NOTE)
-    monkeypatch.setattr(fakes, "SOURCE", source)
     generation.script, generation.delay = f"So: {NOTE} " * 40, 0.01
     _, _, answer = await real.conversations.ask(None, None, "What?", private=False)
     run = await started(real, answer)
     async for _ in run.follow():
         if len(run.written.text) > 200:
             break
-    some = {"documents": [document.id]}
+    some = {"documents": [gems.id]}
     await real.conversations.save(answer.id, MessageState.WRITING, run.written.text, {})
     assert (await client.post("/api/documents/quoted", json=some)).json() == {
         "messages": 1,
@@ -66,7 +75,7 @@ async def test_an_answer_that_is_written_from_it_ends_and_is_redacted(
     kept = await real.conversations.message(answer.id)
     assert kept.state == MessageState.STOPPED
     assert kept.text.startswith(f"So: {REDACTED}")
-    assert traces(tmp_path, b"walnut", b"gems.txt", document.id.encode()) == []
+    assert traces(tmp_path, b"walnut", b"gems.txt", gems.id.encode()) == []
     gone = (await client.post("/api/documents/quoted", json=some)).json()
     assert gone == {"messages": 0, "conversations": 0}
 
@@ -74,12 +83,11 @@ async def test_an_answer_that_is_written_from_it_ends_and_is_redacted(
 async def test_an_answer_that_goes_on_from_its_words_does_not_bring_them_back(
     client: httpx.AsyncClient,
     real: AppState,
-    store: DocumentStore,
+    gems: Document,
     generation: FakeGeneration,
     tmp_path: Path,
 ) -> None:
     """It has not read the document, so it goes on: from a text that is redacted meanwhile."""
-    document = await ingest(store, "gems.txt", NOTE.encode())
     generation.script, generation.delay = "And so on. " * 200, 0.001
     _, _, first = await real.conversations.ask(None, None, "What?", private=False)
     await real.conversations.save(first.id, MessageState.DONE, f"So: {NOTE} ", {}, [])
@@ -88,37 +96,31 @@ async def test_an_answer_that_goes_on_from_its_words_does_not_bring_them_back(
     async for _ in run.follow():
         if "And so" in run.written.text:
             break
-    await client.post("/api/documents/delete", json={"documents": [document.id], "redact": True})
+    await client.post("/api/documents/delete", json={"documents": [gems.id], "redact": True})
     assert not run.over
     run.stop()
     await run.ended()
     kept = await real.conversations.message(answer.id)
     assert kept.state == MessageState.STOPPED
     assert kept.text.startswith(f"So: {REDACTED}. And so on.")
-    assert traces(tmp_path, b"walnut", b"gems.txt", document.id.encode()) == []
+    assert traces(tmp_path, b"walnut", b"gems.txt", gems.id.encode()) == []
 
 
+@pytest.mark.usefixtures("real", "read")
 async def test_a_response_that_is_being_written_is_stored_without_its_words(
-    client: httpx.AsyncClient,
-    real: AppState,
-    store: DocumentStore,
-    generation: FakeGeneration,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    client: httpx.AsyncClient, gems: Document, generation: FakeGeneration, tmp_path: Path
 ) -> None:
-    document = await ingest(store, "gems.txt", NOTE.encode())
-    monkeypatch.setattr(fakes, "SOURCE", replace(fakes.SOURCE, id=document.id, text=NOTE))
     generation.script, generation.delay = f"So: {NOTE} " * 20, 0.001
     turns = [("user", "What?"), ("assistant", NOTE), ("user", "Once more?")]
     body = {"model": "dragon-7m", "input": [{"role": r, "content": c} for r, c in turns]}
     asking = asyncio.create_task(client.post("/v1/responses", json=body))
     await until(lambda: traces(tmp_path, b"Once more?") and generation.active)
-    await client.post("/api/documents/delete", json={"documents": [document.id], "redact": True})
+    await client.post("/api/documents/delete", json={"documents": [gems.id], "redact": True})
     assert not asking.done()
     reply = (await asking).raise_for_status().json()
     kept = await client.get(f"/v1/responses/{reply['id']}")
     assert REDACTED in kept.json()["output"][-1]["content"][0]["text"]
-    assert traces(tmp_path, b"walnut", b"gems.txt", document.id.encode()) == []
+    assert traces(tmp_path, b"walnut", b"gems.txt", gems.id.encode()) == []
 
 
 async def test_a_page_is_drawn_with_the_passage_marked(

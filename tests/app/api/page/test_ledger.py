@@ -48,6 +48,12 @@ async def opened(data_dir: Path) -> AsyncIterator[Ledger]:
     await database.dispose()
 
 
+@pytest.fixture
+async def ledger(tmp_path: Path) -> AsyncIterator[Ledger]:
+    async with opened(tmp_path) as ledger:
+        yield ledger
+
+
 def decode(tokens: Sequence[int]) -> str:
     return " ".join(f"w{token}" for token in tokens)
 
@@ -78,25 +84,23 @@ async def test_the_chain_goes_on_after_a_restart(tmp_path: Path) -> None:
     assert heads[0] != heads[1]
 
 
-async def test_it_is_verified_while_answers_are_written(tmp_path: Path) -> None:
-    async with opened(tmp_path) as ledger:
-        for number in range(20):
-            write(ledger, f"answer-{number}", number + 1)
-            _, found = await asyncio.gather(ledger.written(), verify.verify(ledger.sessions))
-            assert found.entries in (6 * number, 6 * (number + 1))
+async def test_it_is_verified_while_answers_are_written(ledger: Ledger) -> None:
+    for number in range(20):
+        write(ledger, f"answer-{number}", number + 1)
+        _, found = await asyncio.gather(ledger.written(), verify.verify(ledger.sessions))
+        assert found.entries in (6 * number, 6 * (number + 1))
 
 
-async def test_who_waits_may_go_away_in_mid_write(tmp_path: Path) -> None:
-    async with opened(tmp_path) as ledger:
-        for number in range(20):
-            write(ledger, f"answer-{number}", number + 1)
-            waiting = asyncio.create_task(ledger.written())
-            for _ in range(number):
-                await asyncio.sleep(0)
-            waiting.cancel()
-            await asyncio.gather(waiting, return_exceptions=True)
-        await ledger.written()
-        assert (await verify.verify(ledger.sessions)).entries == 120
+async def test_who_waits_may_go_away_in_mid_write(ledger: Ledger) -> None:
+    for number in range(20):
+        write(ledger, f"answer-{number}", number + 1)
+        waiting = asyncio.create_task(ledger.written())
+        for _ in range(number):
+            await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+    await ledger.written()
+    assert (await verify.verify(ledger.sessions)).entries == 120
 
 
 @pytest.mark.parametrize(
@@ -125,18 +129,17 @@ async def test_who_waits_may_go_away_in_mid_write(tmp_path: Path) -> None:
         "UPDATE ledger_entries SET bytes = 1 WHERE kind = 'read'",
     ],
 )
-async def test_a_change_is_found(tmp_path: Path, change: str) -> None:
-    async with opened(tmp_path) as ledger:
-        write(ledger, "answer-1", 1)
-        write(ledger, "answer-2", 2)
-        await ledger.read(READ)
-        found = await verify.verify(ledger.sessions)
-        assert (found.answers, found.entries) == (2, 13)
-        async with ledger.sessions.begin() as session:
-            with everyone():
-                await session.execute(text(change))
-        with pytest.raises(verify.LedgerDamagedError):
-            await verify.verify(ledger.sessions)
+async def test_a_change_is_found(ledger: Ledger, change: str) -> None:
+    write(ledger, "answer-1", 1)
+    write(ledger, "answer-2", 2)
+    await ledger.read(READ)
+    found = await verify.verify(ledger.sessions)
+    assert (found.answers, found.entries) == (2, 13)
+    async with ledger.sessions.begin() as session:
+        with everyone():
+            await session.execute(text(change))
+    with pytest.raises(verify.LedgerDamagedError):
+        await verify.verify(ledger.sessions)
 
 
 def draft(position: int, token: int, epoch: int = 0) -> Draft:
@@ -148,7 +151,7 @@ def test_every_message_that_a_device_sends_is_accounted_for() -> None:
     telling = {control.Open, control.Fetch, control.ScoreText}
     telling |= {Join, Candidate, Draft, Target, Correction}
     kinds = (*registry._TEXT, *registry._BINARY)
-    sent = {kind.message for kind in kinds if Role.DEVICE in kind.sender.value}
+    sent = {kind.message for kind in kinds if kind.sender is not Role.CLOUD}
     assert telling < sent
     for message in sent - telling:
         outbound = Outbound()
@@ -208,61 +211,57 @@ def test_what_left_in_plain_words(messages: list[registry.Message], said: str) -
     assert str(left([outbound], decode, ())) == said
 
 
-async def test_words_go_with_the_document_they_may_come_from(tmp_path: Path) -> None:
-    async with opened(tmp_path) as ledger:
-        for answer, stream in (("answer-1", 1), ("answer-2", 2)):
-            with ledger.begin(answer, decode, private=False) as account:
-                ledger.opened(stream, answer)
-                send(ledger, OPEN, stream)
-                send(ledger, Correction(0, 0, 0, 0, (7, 8)), stream)
-                account.wrote([(f"file-{stream}", DOCUMENT)], (7, 8), 2)
-        await ledger.written()
-        async with ledger.sessions.begin() as session:
-            await blank_words(session, "file-1")
-        await verify.verify(ledger.sessions)
-        found = await verify.answers(ledger.sessions, 9, None)
-        told = [str(verify.left(row)) for row, _, _ in found]
+async def test_words_go_with_the_document_they_may_come_from(ledger: Ledger) -> None:
+    for answer, stream in (("answer-1", 1), ("answer-2", 2)):
+        with ledger.begin(answer, decode, private=False) as account:
+            ledger.opened(stream, answer)
+            send(ledger, OPEN, stream)
+            send(ledger, Correction(0, 0, 0, 0, (7, 8)), stream)
+            account.wrote([(f"file-{stream}", DOCUMENT)], (7, 8), 2)
+    await ledger.written()
+    async with ledger.sessions.begin() as session:
+        await blank_words(session, "file-1")
+    await verify.verify(ledger.sessions)
+    found = await verify.answers(ledger.sessions, 9, None)
+    told = [str(verify.left(row)) for row, _, _ in found]
     assert told == [
         "Your question and these words: “w7 w8”",
         "Your question, and perhaps words of a document that was deleted since",
     ]
 
 
-async def test_a_document_deleted_in_mid_answer_leaves_no_words(tmp_path: Path) -> None:
-    async with opened(tmp_path) as ledger:
-        with ledger.begin("answer-1", decode, private=False) as account:
-            ledger.opened(1, "answer-1")
-            send(ledger, OPEN, 1)
-            account.wrote([("file-1", DOCUMENT)], (7, 8), 2)
-            async with ledger.sessions.begin() as session:
-                await session.execute(delete(Document).where(Document.id == "file-1"))
-        await ledger.read(READ)
-        await verify.verify(ledger.sessions)
-        ((row, _, _),) = await verify.answers(ledger.sessions, 9, None)
-        (read,) = await verify.reads(ledger.sessions, 9, None)
+async def test_a_document_deleted_in_mid_answer_leaves_no_words(ledger: Ledger) -> None:
+    with ledger.begin("answer-1", decode, private=False) as account:
+        ledger.opened(1, "answer-1")
+        send(ledger, OPEN, 1)
+        account.wrote([("file-1", DOCUMENT)], (7, 8), 2)
+        async with ledger.sessions.begin() as session:
+            await session.execute(delete(Document).where(Document.id == "file-1"))
+    await ledger.read(READ)
+    await verify.verify(ledger.sessions)
+    ((row, _, _),) = await verify.answers(ledger.sessions, 9, None)
+    (read,) = await verify.reads(ledger.sessions, 9, None)
     assert (row.words, row.sources, read.passages) == (None, None, None)
 
 
-async def test_reads_are_listed_newest_first(tmp_path: Path) -> None:
-    async with opened(tmp_path) as ledger:
-        given = [ProgramRead("assistant", "search_documents", size) for size in range(5)]
-        for each in given:
-            await ledger.read(each)
-        newest = [row.id for row in await verify.reads(ledger.sessions, 2, None)]
-        assert newest == [given[4].id, given[3].id]
-        older = await verify.reads(ledger.sessions, 9, newest[-1])
-        assert [row.bytes for row in older] == [2, 1, 0]
-        with pytest.raises(InvalidRequestError):
-            await verify.reads(ledger.sessions, 1, "read-of-nobody")
+async def test_reads_are_listed_newest_first(ledger: Ledger) -> None:
+    given = [ProgramRead("assistant", "search_documents", size) for size in range(5)]
+    for each in given:
+        await ledger.read(each)
+    newest = [row.id for row in await verify.reads(ledger.sessions, 2, None)]
+    assert newest == [given[4].id, given[3].id]
+    older = await verify.reads(ledger.sessions, 9, newest[-1])
+    assert [row.bytes for row in older] == [2, 1, 0]
+    with pytest.raises(InvalidRequestError):
+        await verify.reads(ledger.sessions, 1, "read-of-nobody")
 
 
-async def test_a_deleted_document_is_named_no_more(tmp_path: Path) -> None:
-    async with opened(tmp_path) as ledger:
-        await ledger.read(READ)
-        await ledger.read(ProgramRead("assistant 1", "read_passage", 5, (Passage("file-2", 0, 5),)))
-        async with ledger.sessions.begin() as session:
-            await blank_words(session, "file-1")
-        other, gone = await verify.reads(ledger.sessions, 2, None)
-        assert gone.passages is None
-        assert other.passages == [{"document": "file-2", "start": 0, "end": 5}]
-        assert (await verify.verify(ledger.sessions)).entries == 2
+async def test_a_deleted_document_is_named_no_more(ledger: Ledger) -> None:
+    await ledger.read(READ)
+    await ledger.read(ProgramRead("assistant 1", "read_passage", 5, (Passage("file-2", 0, 5),)))
+    async with ledger.sessions.begin() as session:
+        await blank_words(session, "file-1")
+    other, gone = await verify.reads(ledger.sessions, 2, None)
+    assert gone.passages is None
+    assert other.passages == [{"document": "file-2", "start": 0, "end": 5}]
+    assert (await verify.verify(ledger.sessions)).entries == 2
