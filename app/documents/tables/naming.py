@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import takewhile
 
 from dragon.retrieval.lexical import content_words, stem, words
@@ -11,13 +11,16 @@ from dragon.retrieval.lexical import content_words, stem, words
 _ALIKE, _APART = 5, 3  # letters that two words begin with, at least, and end with, at most
 
 
-def spellings(cell: str, column: str) -> Iterator[tuple[str, ...]]:
-    """A cell's words; and its first one, if that is a name of its own, and not the column's."""
+def spellings(cell: str, column: str, stems: Collection[str]) -> Iterator[tuple[str, ...]]:
+    """A cell's words; and its first one, if that is a name of its own, and not a column's.
+
+    `stems` are those of all columns' names.
+    """
     spelt = tuple(words(cell))
     if spelt and len(spelt) <= 6:
         yield spelt
-    alone = len(spelt) > 1 and len(spelt[0]) > 3 and cell[:1].isupper()
-    if alone and not named_by(spelt[0], column):
+    alone = len(spelt) > 1 and len(spelt[0]) > 2 and cell[:1].isupper()
+    if alone and stem(spelt[0]) not in stems and not named_by(spelt[0], column):
         yield spelt[:1]
 
 
