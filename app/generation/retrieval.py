@@ -18,7 +18,7 @@ from app.peer_link.fetch import PublicHit, fetch
 from app.places import Places
 from dragon.inference.engine import Engine
 from dragon.inference.rows import Row, room_for_document
-from dragon.inference.tokenizer import Tokenizer
+from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.link import control
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.judge import TextJudge, Whose, whose
@@ -47,6 +47,7 @@ PREMISE = 32
 # Concurrent searches, and those of one caller: what they share (threads, database connections)
 # would otherwise serve whoever came first.
 _SEARCHES, _FOR_ONE = 4, 3
+_TURNS = 6  # of a chat, at most, in which a question may be changed: "And in March?"
 
 
 @dataclass
@@ -178,7 +179,8 @@ class Retrieval:
         """
         if not self.asks(request):
             return []
-        k, before, scope = self.passages(request), request.passed_over, _scope(request)
+        k, before = self.passages(request), request.passed_over
+        scope = replace(_scope(request), turns=_turns(request.messages))
         asked = next((m.content for m in reversed(request.messages) if m.role == "user"), "")
         if said is not None:
             alone = self.in_one_row(request) and request.query == asked
@@ -307,6 +309,17 @@ class Retrieval:
 
 def _scope(request: GenerationRequest) -> Scope:
     return Scope(request.documents, request.collections)
+
+
+def _turns(messages: Sequence[Message]) -> tuple[tuple[str, str], ...]:
+    """A chat's last questions with their replies; none if only one is asked."""
+    turns: list[tuple[str, str]] = []
+    for message in messages:
+        if message.role == "user":
+            turns.append((message.content, ""))
+        elif message.role == "assistant" and turns:
+            turns[-1] = turns[-1][0], message.content
+    return tuple(turns[-_TURNS:]) if len(turns) > 1 else ()
 
 
 def quoted(hit: DocumentHit) -> DocumentHit:
