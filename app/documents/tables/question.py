@@ -160,8 +160,9 @@ class Reading:
             for column in [each for each in self._columns if each in table.flags]:
                 self._conditions.append(Condition(column, "IN", table.yes(column)))
                 self._columns.remove(column)
-        if about := wording.ABOUT.search(self._text):
-            left.take(words(about[0]))
+        for form in (wording.ABOUT, *([wording.WORKING] if "people" in self._rows else [])):
+            for found in form.finditer(self._text):
+                left.take(words(found[0]))
 
     @property
     def _numeric(self) -> list[int]:
@@ -215,16 +216,19 @@ class Reading:
 
     def _count(self) -> TableQuery | None:
         """How many rows there are, or the sum of the column of numbers that is named."""
-        numeric = self._numeric
+        often = wording.OFTEN.search(self._text) is not None
+        numeric = [] if often else self._numeric
         noun = wording.KIND.search(self._text)
         # "How many hammers?" asks for the stock of the row.
         if noun and noun[1].lower() in self._words.cells and not numeric:
             numeric = roles.quantities(self._table)
-        if len(numeric) > 1 or (wording.OFTEN.search(self._text) and not self._conditions):
+        if len(numeric) > 1 or (often and not self._conditions):
             return None  # it may ask for any of them
         if numeric and not self._compares and self._conditions:
             return TableQuery(Operation.SUM, tuple(numeric))
-        return TableQuery(Operation.COUNT, tuple(c for c in self._columns if c not in numeric))
+        return TableQuery(
+            Operation.COUNT, tuple(c for c in self._columns if c not in self._table.numeric)
+        )
 
     def _cells(self) -> TableQuery | None:
         """Cells, whole rows, or the sum of what was paid."""
@@ -260,7 +264,7 @@ class Reading:
             numeric = self._measure(dated=False)
         elif operation is Operation.CELLS:
             spent = roles.money(self._table, spent=True)
-            numeric = numeric or spent
+            numeric = numeric or (spent if best else [])
             # It may ask for each one, or for their mean.
             if self._is_unsure() or not (self._counts or set(numeric) <= set(spent)):
                 return None

@@ -74,6 +74,7 @@ ABOUT = re.compile(
 NO_DAY = re.compile(
     r"\A\W*(?:and |but )?(?:who\b|what (?:did|do|does|has|have|had)\b)", re.IGNORECASE
 )
+WORKING = re.compile(r"\bwork(?:s|ed|ing)? (?:in|at)\b", re.IGNORECASE)  # not with or for somebody
 IDENTITY = re.compile(r"\A\W*(?:who|what)(?: is| are|['’]s)\b", re.IGNORECASE)
 PRICED = {
     "cost", "price", "pay", "paid", "spend", "spent", "expense", "expensive", "cheapest", "dearest",
@@ -139,7 +140,7 @@ CUSTOMERS = {"customer", "client", "kunde"}
 ROW_NOUNS = (
     ({"trip", "journey", "ride"}, {"destination", "departure", "distance"}),
     (
-        {"people", "person", "employee", "colleague", "staff", "worker", "work"},
+        {"people", "person", "employee", "colleague", "staff", "worker"},
         {"salary", "department", "position", "wage"},
     ),
 )
