@@ -136,8 +136,8 @@ def _extreme(asked: TableQuery, table: Table, rows: Sequence[int]) -> list[int]:
     """Of the rows, those with the highest or the lowest number."""
     numbers = table.held[asked.columns[0]].values
     values = {row: value for row in rows if (value := numbers[row]) is not None}
-    best = max if asked.operation is Operation.MOST else min
-    return [row for row in values if values[row] == best(values.values())]
+    best = (max if asked.operation is Operation.MOST else min)(values.values(), default=None)
+    return [row for row in values if values[row] == best]
 
 
 def _meets(table: Table, row: int, condition: Condition) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from app.documents.tables import roles, wording
 from app.documents.tables.naming import (
+    Words,
     has_other_forms,
     has_word,
     named_by,
@@ -34,35 +35,6 @@ class Condition:
     relation: str
     values: tuple[str, ...]
     other: int | None = None
-
-
-class Words:
-    """The words of a question: those `left` are not accounted for, `cells` are those of cells."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.left = dict.fromkeys(content_words(text))
-        self.cells: set[str] = set()
-        self.unsure = False  # whether a word may be a cell or something else
-
-    def take(self, taken: Iterable[str]) -> None:
-        for word in taken:
-            self.left.pop(word, None)
-
-    def names(self, spelt: Sequence[str]) -> bool:
-        """Whether words name a cell, and not by chance: "m" only where the question has "M".
-
-        "Max" and "May" are names where they are capitalised behind other words; else it is unsure.
-        """
-        if len(spelt) > 1:
-            return True
-        (word,) = spelt
-        if len(word) < 3:
-            return bool(re.search(rf"(?<![\w'’]){re.escape(word.upper())}(?!\w)", self.text))
-        if re.search(rf"\w\W+(?-i:{re.escape(word.capitalize())})\b", self.text):
-            return True
-        self.unsure |= word in wording.OPERATION_WORDS
-        return bool(content_words(word)) and word not in wording.OPERATION_WORDS
 
 
 # Days.

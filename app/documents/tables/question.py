@@ -6,13 +6,12 @@ expensive hotel in Paris" is none for a table of bicycles.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from app.documents.tables import roles, wording
 from app.documents.tables.conditions import (
     Condition,
-    Words,
     cells_named,
     columns_compared,
     days_named,
@@ -20,7 +19,7 @@ from app.documents.tables.conditions import (
     rest_of,
     rows_with,
 )
-from app.documents.tables.naming import alike, named_by, parts_of
+from app.documents.tables.naming import Words, alike, named_by, parts_of
 from app.documents.tables.records import Table
 from app.documents.tables.wording import Operation
 from dragon.retrieval.lexical import content_words, stem, words
@@ -152,7 +151,7 @@ class Reading:
         self._asked = asked - limits
         self._operation = wording.operation_of(self._asked)
         left.take(wording.OPERATION_WORDS - wording.PRICED)
-        self._columns = self._named(self._asked)
+        self._columns = roles.asked_for(self._asked, left, table)
         self._counts = wording.COUNTS.search(self._text) is not None
         if self._counts:
             if wording.OFTEN.search(self._text):
@@ -183,15 +182,18 @@ class Reading:
         if extreme := self._extreme_of_groups():
             return self._best_group(extreme)
         if self._operation in (Operation.MOST, Operation.LEAST):
-            self._columns = self._measure(dated=bool(wording.DATED & self._asked))
+            self._columns = roles.compared(
+                self._columns, self._table, dated=bool(wording.DATED & self._asked)
+            )
             spent = set(roles.money(self._table, spent=True))
             if spent.intersection(self._columns) and self._asks_for_a_group():
                 return None  # the row with the highest amount, or the highest of sums
         if not self._bounded():
             return None
         cells = self._numeric if self._counts else self._columns
-        if cells and not self._conditions and self._operation is Operation.CELLS:
-            self._conditions += self._row_said()
+        row = self._said if self._table.is_a_key(0) and not self._conditions else None
+        if cells and row is not None and self._operation is Operation.CELLS:
+            self._conditions.append(Condition(0, "IN", (self._table.rows[row][0],)))
         match self._operation:
             case Operation.CELLS if self._counts:
                 return self._count()
@@ -261,7 +263,7 @@ class Reading:
         if operation in (Operation.MOST, Operation.LEAST):
             if self._asked & wording.QUANTITY:
                 return None  # the highest of sums
-            numeric = self._measure(dated=False)
+            numeric = roles.compared(self._columns, self._table, dated=False)
         elif operation is Operation.CELLS:
             spent = roles.money(self._table, spent=True)
             numeric = numeric or (spent if best else [])
@@ -368,7 +370,7 @@ class Reading:
         measured = table.numeric.union(roles.dates(table))
         plain = [column for column in range(len(table.columns)) if column not in measured]
         for found in wording.EACH.finditer(question):
-            said = words(question[found.end() :])
+            said = words(question[found.end() :]) or [""]
             column, length = roles.begun_with(said, plain, table)
             letters = None
             if column is None and (letters := wording.DATE_LETTERS.get(said[0])):
@@ -382,92 +384,20 @@ class Reading:
                 return Group(possible[0], letters), f"{question[: found.start()]} , {rest}"
         return None, question
 
-    def _row_said(self) -> Iterator[Condition]:
-        """The row that was said before, if its first cell tells it from the others."""
-        if self._said is not None and self._table.is_a_key(0):
-            yield Condition(0, "IN", (self._table.rows[self._said][0],))
-
     def _cell(self) -> TableQuery | None:
         """The cell that it asks for in so many words, by its column's name and its row's."""
-        for form in wording.CELL:
-            if not (found := form.fullmatch(self._whole.strip())):
-                continue
+        table = self._table
+        for found in filter(None, (each.fullmatch(self._whole.strip()) for each in wording.CELL)):
             name, row = found["column"].casefold(), found["row"].casefold()
-            asked = [n for n, each in enumerate(self._table.columns) if each.casefold() == name]
-            for column, cells in enumerate(zip(*self._table.rows, strict=True)):
+            asked = [n for n, each in enumerate(table.columns) if each.casefold() == name][:1]
+            for column, cells in enumerate(zip(*table.rows, strict=True)):
+                named = {each for each in cells if each.casefold() == row}
                 # A number names a row in the first column alone.
-                if not asked or column == asked[0] or (column and column in self._table.numeric):
-                    continue
-                if named := {each for each in cells if each.casefold() == row}:
+                other = [column] != asked and not (column and column in table.numeric)
+                if asked and named and other:
                     conditions = (Condition(column, "IN", tuple(sorted(named))),)
-                    return TableQuery(Operation.CELLS, (asked[0],), conditions)
+                    return TableQuery(Operation.CELLS, tuple(asked), conditions)
         return None
-
-    def _named(self, asked: set[str]) -> list[int]:
-        """Columns that the question names, or that hold the prices or dates it asks for."""
-        table, left = self._table, self._words.left
-        hits: dict[int, set[str]] = {}
-        limits = wording.LIMITS & set(words(self._text))
-        for column, name in enumerate(table.columns):
-            parts = [each for each in parts_of(name) if each not in wording.UNITS or each in left]
-            parts = parts or parts_of(name)
-            if wording.LIMITS & set(parts) and not any(named_by(w, name, parts) for w in limits):
-                continue  # the stock is not "Min. stock"
-            hits[column] = {w for w in left if named_by(w, name, parts)}
-        # "Costs 2024" is named more closely by "the costs in 2024" than "Costs 2025" is.
-        found = {
-            c: None for c, hit in hits.items() if hit and not any(hit < o for o in hits.values())
-        }
-        names = [table.columns[column] for column in found]
-        self._words.take([w for w in left if any(named_by(w, name) for name in names)])
-        for column in self._meant(names):
-            found[column] = None
-        kind = wording.KIND.search(self._text)
-        if kind and wording.COUNTS.match(kind[0]) and not wording.AMOUNT.search(self._text):
-            asked = asked - {kind[1].lower()}  # "how many expenses": they are counted
-        dates = roles.dates(table)
-        money = roles.money(table, spent=bool(wording.SPENT & asked))
-        measured = found.keys() & table.numeric.union(dates)
-        if not wording.HOW_MUCH.search(self._text):  # "who has paid" asks for no money
-            asked = {word for word in asked if not any(named_by(word, name) for name in names)}
-        priced = {word for word in asked if {word, stem(word)} & wording.PRICED}
-        # "Which course is the cheapest?" names what a row is, not what is compared.
-        if priced and len(money) == 1 and not measured:
-            found[money[0]] = None
-        if priced and money and measured <= {*money, *dates}:  # else they are unaccounted for
-            figure = not wording.NO_FIGURE.search(self._text)
-            self._words.take(priced if figure else priced & wording.OPERATION_WORDS)
-        if wording.DATED & asked and len(dates) == 1 and not measured:
-            found[dates[0]] = None
-        much = wording.HOW_MUCH.search(self._text)
-        if not found and much and much[1] not in self._words.cells and len(money) == 1:
-            found[money[0]] = None
-        return list(found)
-
-    def _meant(self, named: Sequence[str]) -> Iterator[int]:
-        """Columns that are named by another word for what they hold: "earn" for a salary."""
-        for asked, meant in wording.SYNONYMS:
-            said = [word for word in self._words.left if word in asked]
-            columns = [
-                c for c, name in enumerate(self._table.columns) if meant & set(parts_of(name))
-            ]
-            if said and len(columns) == 1:
-                self._words.take(said)
-                yield columns[0]
-
-    def _measure(self, *, dated: bool) -> list[int]:
-        """The column that an extreme is of: a named one, or the only one of numbers or of dates."""
-        table, named = self._table, self._columns
-        if dated:
-            possible = roles.dates(table)
-        else:
-            numeric = sorted(table.numeric)
-            possible = [c for c in numeric if c in named or c or not table.is_a_key(c)]
-        chosen = [column for column in named if column in possible]
-        if chosen or dated or len(possible) == 1:
-            return chosen or possible
-        measured = {*table.named, *roles.dates(table)}
-        return [column for column in named if column not in measured][:1]
 
     def _unaccounted(self) -> Sequence[str]:
         """The words of the question that may be about anything else."""

@@ -1,4 +1,4 @@
-"""What the columns of a table are for, and what its rows are, by their names and what they hold."""
+"""What the columns and rows of a table are, and which columns a question asks for."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from itertools import takewhile
 
 from app.documents.tables import wording
 from app.documents.tables.columns import Holds
-from app.documents.tables.naming import named_by, parts_of
+from app.documents.tables.naming import Words, named_by, parts_of
 from app.documents.tables.records import Table
+from dragon.retrieval.lexical import stem, words
 
 
 def is_named(table: Table, word: str) -> bool:
@@ -65,3 +66,59 @@ def row_nouns(table: Table) -> set[str]:
         clients = (c for c, each in enumerate(names) if each & wording.CUSTOMERS)
         found |= {"order"} if any(not table.is_a_key(column) for column in clients) else set()
     return found
+
+
+def asked_for(asked: set[str], left: Words, table: Table) -> list[int]:
+    """Columns that a question names, or that hold the prices or dates it asks for."""
+    found = dict.fromkeys(_named(left, table))
+    names = [table.columns[column] for column in found]
+    left.take([w for w in left.left if any(named_by(w, name) for name in names)])
+    for said, meant in wording.SYNONYMS:
+        columns = [c for c, name in enumerate(table.columns) if meant & set(parts_of(name))]
+        if len(columns) == 1 and (others := said & left.left.keys()):
+            left.take(others)
+            found[columns[0]] = None
+    kind = wording.KIND.search(left.text)
+    if kind and wording.COUNTS.match(kind[0]) and not wording.AMOUNT.search(left.text):
+        asked = asked - {kind[1].lower()}  # "how many expenses": they are counted
+    days, much = dates(table), wording.HOW_MUCH.search(left.text)
+    paid = money(table, spent=bool(wording.SPENT & asked))
+    measured = found.keys() & table.numeric.union(days)
+    if not much:  # "who has paid" asks for no money
+        asked = {word for word in asked if not any(named_by(word, name) for name in names)}
+    priced = {word for word in asked if {word, stem(word)} & wording.PRICED}
+    # "Which course is the cheapest?" names what a row is, not what is compared.
+    if priced and len(paid) == 1 and not measured:
+        found[paid[0]] = None
+    if priced and paid and measured <= {*paid, *days}:  # else they are unaccounted for
+        figure = not wording.NO_FIGURE.search(left.text)
+        left.take(priced if figure else priced & wording.OPERATION_WORDS)
+    if wording.DATED & asked and len(days) == 1 and not measured:
+        found[days[0]] = None
+    if not found and much and much[1] not in left.cells and len(paid) == 1:
+        found[paid[0]] = None
+    return list(found)
+
+
+def _named(left: Words, table: Table) -> list[int]:
+    """The columns that words are of, of two the one that more are of."""
+    hits: dict[int, set[str]] = {}
+    limits = wording.LIMITS & set(words(left.text))
+    for column, name in enumerate(table.columns):
+        parts = [each for each in parts_of(name) if each not in wording.UNITS or each in left.left]
+        parts = parts or parts_of(name)
+        if wording.LIMITS & set(parts) and not any(named_by(w, name, parts) for w in limits):
+            continue  # the stock is not "Min. stock"
+        hits[column] = {w for w in left.left if named_by(w, name, parts)}
+    # "Costs 2024" is named more closely by "the costs in 2024" than "Costs 2025" is.
+    return [c for c, hit in hits.items() if hit and not any(hit < o for o in hits.values())]
+
+
+def compared(named: Sequence[int], table: Table, *, dated: bool) -> list[int]:
+    """The column that an extreme is of: a named one, or the only one of numbers or of dates."""
+    numbers = [c for c in sorted(table.numeric) if c in named or c or not table.is_a_key(c)]
+    possible = dates(table) if dated else numbers
+    chosen = [column for column in named if column in possible]
+    if chosen or dated or len(possible) == 1:
+        return chosen or possible
+    return [column for column in named if column not in {*table.named, *dates(table)}][:1]

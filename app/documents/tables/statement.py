@@ -23,9 +23,7 @@ def statement(asked: TableQuery, table: Table, title: str) -> str:
     match asked.operation:
         case Operation.COUNT:
             what = f"COUNT(DISTINCT {names[0]})" if names and asked.group else "COUNT(*)"
-        case Operation.MOST | Operation.LEAST if asked.group is None:
-            what = ", ".join(dict.fromkeys([_quoted(table.columns[0]), *names]))
-        case Operation.CELLS:
+        case Operation.CELLS | Operation.MOST | Operation.LEAST if asked.group is None:
             what = ", ".join(dict.fromkeys([_quoted(table.columns[0]), *names]))
         case Operation.ROWS:
             what = "*"
