@@ -19,7 +19,7 @@ from app.documents.tables.conditions import Condition
 from app.documents.tables.question import Group, Reading, TableQuery
 from app.documents.tables.records import Shelf, Table
 from app.documents.tables.statement import EXTREMES, FUNCTIONS, statement
-from app.documents.tables.wording import Operation
+from app.documents.tables.wording import FOLLOWING, Operation
 from dragon.retrieval.relevance import HIGHEST
 
 _TABLED = 3  # documents, at most, whose tables are queried
@@ -92,6 +92,8 @@ def following(turns: Sequence[tuple[str, str]], table: Table, title: str) -> Tab
 
     `turns` are questions and replies; None, too, if the reply before was not the table's.
     """
+    if not turns or not FOLLOWING.match(turns[-1][0]):
+        return None
     query: TableQuery | None = None
     for question, reply in turns[:-1]:
         reading = Reading(question, table, title)
