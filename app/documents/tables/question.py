@@ -92,7 +92,8 @@ class Reading:
         over = [column for column in found.columns if column in self._table.numeric]
         priced = found.operation is not Operation.CELLS and wording.PRICED & self._asked
         paid = any(stem(word) in wording.PAYMENTS for word in self._asked)
-        if (priced and self._signed(over)) or (paid and self._signed(sorted(self._table.numeric))):
+        over = sorted(self._table.numeric) if paid else over if priced else []
+        if self._signed(over, found):
             return None
         if found.operation in wording.COMPUTED and len(found.columns) != 1:
             return None
@@ -254,7 +255,10 @@ class Reading:
         """A figure for each group, or the groups with the highest or the lowest."""
         if any(each.column == group.column and len(each.values) == 1 for each in self._conditions):
             return None  # "by supplier Smith" is no group
-        numeric = [column for column in self._numeric if column != group.column]
+        if wording.AND_MORE.search(self._text):
+            return None  # "by town and year"
+        counted = self._counts and self._compares  # and not the amounts
+        numeric = [c for c in self._numeric if c != group.column and not counted]
         operation = wording.operation_of(self._asked - wording.EXTREME if best else self._asked)
         if (best and self._most_rows()) or (self._counts and not numeric):
             return None if operation in wording.COMPUTED else self._count_each(group, best)
@@ -343,10 +347,14 @@ class Reading:
             for value in each.values
         )
 
-    def _signed(self, columns: Sequence[int]) -> bool:
-        """Whether nothing says on which side of 0 expenses are: no name, no rows below it alone."""
+    def _signed(self, columns: Sequence[int], found: TableQuery | None = None) -> bool:
+        """Whether nothing says on which side of 0 expenses are: no name, no rows below it alone.
+
+        The highest of such rows is the smallest expense.
+        """
         rows = rows_with(self._conditions, self._table)
-        cells = any(each.relation == "IN" for each in self._conditions)
+        extreme = found and {found.operation, found.best} & {Operation.MOST, Operation.LEAST}
+        cells = not extreme and any(each.relation == "IN" for each in self._conditions)
         for column in columns:
             values = self._table.held[column].values
             if wording.PRICED.isdisjoint(parts_of(self._table.columns[column])):

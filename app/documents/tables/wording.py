@@ -58,6 +58,7 @@ BEYOND = _asks(
 )
 # What each figure is of: "per category", "by shop", "did each of the customers".
 EACH = _asks(r"\b(?:per|by|each|every|pro|par)(?: of the)?\s+(?=\w)")
+AND_MORE = _asks(r" , \W*(?:and|und)\b")
 DATE_LETTERS = {"month": 7, "year": 4, "monat": 7, "jahr": 4, "mois": 7, "mes": 7}  # of 2024-05-03
 # A question that says only what is different: "And in March?", "What about Tobias?"
 FOLLOWING = _asks(
@@ -69,7 +70,7 @@ ABOUT = _asks(
     r"|(?:details|information|info) (?:about|on|of))\b"
 )
 # It asks for somebody or something, and not for a day.
-NO_DAY = _asks(r"\A\W*(?:and |but )?(?:who\b|what (?:did|do|does|has|have|had)\b)")
+NO_DAY = _asks(r"\A\W*(?:and |but |by )?(?:whom?\b|what (?:did|do|does|has|have|had)\b)")
 WORKING = _asks(r"\bwork(?:s|ed|ing)? (?:in|at)\b")  # not with or for somebody
 IDENTITY = _asks(r"\A\W*(?:who|what)(?: is| are|['’]s)\b")
 PRICED = {
