@@ -90,26 +90,23 @@ class BrowserSessions:
     def __init__(self, key: str, path: Path | None = None) -> None:
         self._path = path
         self._key = digest_of(key)
-        self._until: dict[str, float] = {}
-        self._keys: dict[str, str] = {}  # digest of the named key that began a session
+        # When each expires, and the digest of the named key that began it, "" for the device's own.
+        self._known: dict[str, tuple[float, str]] = {}
         self._spent: dict[str, float] = {}  # when used codes expire, by their payload
         if path is not None and path.exists():
             with suppress(ValueError, KeyError):  # with a damaged file nobody is signed in
                 kept = json.loads(path.read_text())
                 if kept["key"] == self._key:
-                    self._until, self._spent = kept["sessions"], kept["spent"]
-                    for digest, (until, by) in kept.get("named", {}).items():
-                        self._until[digest], self._keys[digest] = until, by
+                    known = kept["browsers"].items()
+                    self._known = {digest: (until, by) for digest, (until, by) in known}
+                    self._spent = kept["spent"]
 
     def begin(self, key: NamedKey | None = None) -> str:
         """Sign a browser in, by a named key or the device's own; returns its cookie's value."""
         token, now = secrets.token_urlsafe(32), time.time()
-        known = sorted(self._until.items(), key=lambda each: each[1])[-_MAX_SESSIONS + 1 :]
-        self._until = {digest: until for digest, until in known if until > now}
-        self._until[digest_of(token)] = now + SESSION_S
-        self._keys = {digest: by for digest, by in self._keys.items() if digest in self._until}
-        if key is not None:
-            self._keys[digest_of(token)] = key.digest
+        newest = sorted(self._known.items(), key=lambda each: each[1])[-_MAX_SESSIONS + 1 :]
+        self._known = {digest: each for digest, each in newest if each[0] > now}
+        self._known[digest_of(token)] = now + SESSION_S, "" if key is None else key.digest
         self._keep()
         return token
 
@@ -124,23 +121,20 @@ class BrowserSessions:
 
     def end(self, token: str) -> None:
         """Sign a browser out; its cookie becomes invalid."""
-        self._keys.pop(digest_of(token), None)
-        if self._until.pop(digest_of(token), None) is not None:
+        if self._known.pop(digest_of(token), None) is not None:
             self._keep()
 
-    def has(self, token: str) -> bool:
-        return _lasts(self._until.get(digest_of(token), 0.0), SESSION_S)
-
     def key_of(self, token: str) -> str | None:
-        """The digest of the named key that signed a browser in; None for the device's own."""
-        return self._keys.get(digest_of(token))
+        """The digest of the named key that signed a browser in, "" for the device's own key.
+
+        None if the browser is not signed in.
+        """
+        until, by = self._known.get(digest_of(token), (0.0, ""))
+        return by if _lasts(until, SESSION_S) else None
 
     def _keep(self) -> None:
         if self._path is not None:
-            # Apart: a release without named keys would take them for the device's own.
-            own = {each: until for each, until in self._until.items() if each not in self._keys}
-            named = {each: [self._until[each], self._keys[each]] for each in self._keys}
-            kept = {"key": self._key, "sessions": own, "named": named, "spent": self._spent}
+            kept = {"key": self._key, "browsers": self._known, "spent": self._spent}
             write_whole(self._path, json.dumps(kept))
 
 
@@ -202,10 +196,9 @@ class Authenticator:
 
     def session(self, headers: Headers) -> Credential | None:
         """The key that signed the request's browser in, if it is signed in."""
-        token = self.cookie(headers)
-        if not self.sessions.has(token):
+        if (digest := self.sessions.key_of(self.cookie(headers))) is None:
             return None
-        if (digest := self.sessions.key_of(token)) is None:
+        if digest == "":
             return Credential()
         key = next((each for each in self._existing() if each.digest == digest), None)
         return None if key is None else Credential(key)

@@ -15,7 +15,6 @@ from app.conversations.background_run import BackgroundRuns
 from app.conversations.store import ConversationStore
 from app.documents.store import DocumentStore
 from app.embeddings import EmbeddingService
-from app.generation.accumulator import ObservedGeneration
 from app.generation.admission import Admission, Threads
 from app.generation.service import GenerationService
 from app.ledger.writer import Ledger
@@ -48,7 +47,6 @@ class AppState:
     settings: Settings
     auth: Authenticator
     generation: GenerationService
-    answers: ObservedGeneration
     admission: Admission
     embeddings: EmbeddingService
     reranking: RerankingService

@@ -43,7 +43,6 @@ from app.conversations.store import ConversationStore
 from app.documents.store import DocumentStore
 from app.embeddings import EmbeddingService
 from app.erasing import Erasing
-from app.generation.accumulator import ObservedGeneration
 from app.generation.admission import Admission, Threads
 from app.generation.cloud_view import CloudView
 from app.generation.deciding import Decider
@@ -238,6 +237,7 @@ async def open_state(
         rewriter = Rewriter(engine, tokenizer, taught=answers_by is Answers.LINES)
         view = CloudView(sessions)
         stack.push_async_callback(view.close)
+        metrics = Metrics(lambda: link.connected, lambda: engine.free_slots, pace)
         generation = GenerationService(
             settings,
             tokenizer,
@@ -249,19 +249,19 @@ async def open_state(
             view,
             Decider(retrieval, everyday, rewriter, link, ledger),
             settings.default_sampling(quotes=answers_by is Answers.QUOTES),
+            (metrics,),
         )
         conversations = ConversationStore(sessions, documents.purge)
         await conversations.start()
         erasing = Erasing(settings.data_dir, sessions, documents, conversations, ledger)
         await erasing.start()
         stack.push_async_callback(erasing.close)
-        metrics = Metrics(lambda: link.connected, lambda: engine.free_slots, pace)
-        answers = ObservedGeneration(generation.generate, metrics)
         admission, threads = Admission(), Threads()
         runs = BackgroundRuns(
             conversations,
-            lambda answer: admission.admitted(answers.write(answer)),
+            generation.write,
             generation.model_name,
+            admission.place,
         )
         stack.push_async_callback(runs.close)
         yield AppState(
@@ -270,7 +270,6 @@ async def open_state(
                 key, settings.data_dir / "sessions.json", api_keys(settings.data_dir)
             ),
             generation=generation,
-            answers=answers,
             admission=admission,
             embeddings=EmbeddingService(embedder, engine.submit_idle, threads),
             reranking=RerankingService(

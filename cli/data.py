@@ -20,6 +20,8 @@ from dragon.errors import DragonError
 if TYPE_CHECKING:
     from app.ledger.verify import Verified
 
+_RESTORE = "restore a backup: dragon restore FILE --replace"
+
 
 def backup(path: Annotated[Path, typer.Argument(help="The file to write.")]) -> None:
     """Back up documents, chats and the ledger to one file; the device may be running."""
@@ -94,6 +96,8 @@ def doctor() -> None:
 
 def examine(data_dir: Path, embedder: Path | None) -> Iterator[Finding]:
     """Run every check in turn; only the first if the database cannot be read."""
+    from app.disk import RESERVED_BYTES
+    from app.documents.cell import layers
     from app.storage import full_text
     from app.storage.database import DATABASE
 
@@ -108,21 +112,27 @@ def examine(data_dir: Path, embedder: Path | None) -> Iterator[Finding]:
             yield _originals(connection, data_dir)
             yield _vectors(connection, data_dir, embedder)
         except sqlite3.DatabaseError as error:
-            restore = "restore a backup: dragon restore FILE --replace"
-            yield Finding("database", f"cannot be read ({error}); {restore}", well=False)
+            yield Finding("database", f"cannot be read ({error}); {_RESTORE}", well=False)
             return
     yield _ledger(data_dir)
-    yield _quarantine(data_dir)
-    yield _cell()
+    place = data_dir / "quarantine"
+    if count := len(list(place.iterdir())) if place.is_dir() else 0:
+        says = f"{count} files that the database does not know, in {place}: upload or delete them"
+        yield Finding("quarantine", says, well=False)
+    else:
+        yield Finding("quarantine", "empty")
+    apart = "see no files and no network"
+    limited = "are limited in time and memory only: this system has no cell"
+    yield Finding("parsers", apart if len(layers()) == 2 else limited)
     yield _scans()
-    yield _disk(data_dir)
+    free = shutil.disk_usage(data_dir).free
+    yield Finding("disk", f"{free / 1e9:.1f} GB free", well=free > 2 * RESERVED_BYTES)
 
 
 def _database(connection: sqlite3.Connection) -> Finding:
     problems = [text for (text,) in connection.execute("PRAGMA integrity_check(3)")]
     if problems != ["ok"]:
-        says = f"{'; '.join(problems)}; restore a backup: dragon restore FILE --replace"
-        return Finding("database", says, well=False)
+        return Finding("database", f"{'; '.join(problems)}; {_RESTORE}", well=False)
     if strays := connection.execute("PRAGMA foreign_key_check").fetchall():
         return Finding("database", f"{len(strays)} rows refer to missing rows", well=False)
     (documents,) = connection.execute("SELECT count(*) FROM documents").fetchone()
@@ -148,13 +158,12 @@ def _originals(connection: sqlite3.Connection, data_dir: Path) -> Finding:
     from app.documents.folders.keeping import content_identity
     from app.documents.uploads import identity
 
-    lost, altered, count = [], [], 0
+    lost, altered = [], []
     rows = list(connection.execute("SELECT id, filename, owner FROM documents ORDER BY rowid"))
     # A moved document keeps its id, and so does a renamed watched file.
     kept = connection.execute("SELECT DISTINCT collection FROM documents UNION VALUES ('')")
     collections = [collection for (collection,) in kept]
     for document, name, owner in rows:
-        count += 1
         path = data_dir / "files" / document / "original"
         if not path.is_file():
             lost.append(name)
@@ -167,7 +176,8 @@ def _originals(connection: sqlite3.Connection, data_dir: Path) -> Finding:
             for made in (identity, content_identity)
         ):
             altered.append(name)
-    says = [f"{count - len(lost) - len(altered)} of {count} as they were uploaded"]
+    whole = len(rows) - len(lost) - len(altered)
+    says = [f"{whole} of {len(rows)} as they were uploaded"]
     if lost:
         says.append(f"lost, upload them again: {', '.join(lost)}")
     if altered:
@@ -207,23 +217,6 @@ def _ledger(data_dir: Path) -> Finding:
     return Finding("ledger", f"{found.answers} answers, {found.entries} entries: the chain holds")
 
 
-def _quarantine(data_dir: Path) -> Finding:
-    place = data_dir / "quarantine"
-    count = len(list(place.iterdir())) if place.is_dir() else 0
-    if not count:
-        return Finding("quarantine", "empty")
-    says = f"{count} files that the database does not know, in {place}: upload or delete them"
-    return Finding("quarantine", says, well=False)
-
-
-def _cell() -> Finding:
-    from app.documents.cell import layers
-
-    if len(layers()) == 2:
-        return Finding("parsers", "see no files and no network")
-    return Finding("parsers", "are limited in time and memory only: this system has no cell")
-
-
 def _scans() -> Finding:
     from app.documents.readers.common import UnreadableError
     from app.documents.readers.ocr import NEEDED, installed
@@ -234,11 +227,3 @@ def _scans() -> Finding:
         return Finding("scans", f"are read by {ocr.program}: {', '.join(ocr.languages)}")
     except UnreadableError as error:
         return Finding("scans", f"are not read. {error.message}")
-
-
-def _disk(data_dir: Path) -> Finding:
-    from app.disk import RESERVED_BYTES
-
-    free = shutil.disk_usage(data_dir).free
-    enough = free > 2 * RESERVED_BYTES
-    return Finding("disk", f"{free / 1e9:.1f} GB free", well=enough)

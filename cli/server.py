@@ -10,6 +10,7 @@ import resource
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -30,24 +31,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("dragon.serving")
 
-HEAD_S = 10.0
-BODY_S = 30.0
-"""Time limits for a request's head, and for each pause in its body."""
+HEAD_S = 10.0  # for the head of a request
+BODY_S = 30.0  # for each pause in its body
 MAX_HEAD_BYTES = 64 << 10
 _LOOK_S = 0.05
-TRIM_S = 30.0
-"""How often freed memory is given back, which takes some 15 ms in a thread of its own."""
-
-Tls = tuple[Path, Path]
-"""A certificate chain and its key, PEM."""
+TRIM_S = 30.0  # how often freed memory is given back: some 15 ms in a thread of its own
 
 
 class _Server(uvicorn.Server):
-    """Logs when it listens; uvicorn's own messages are not logged.
-
-    Before it ends it runs `drain`, which gives connected devices time to leave. A second Ctrl-C
-    ends that.
-    """
+    """Logs when it listens, and runs `drain` before it ends, which a second Ctrl-C ends."""
 
     def __init__(self, config: uvicorn.Config, drain: Callable[[], Awaitable[None]] | None) -> None:
         super().__init__(config)
@@ -55,7 +47,6 @@ class _Server(uvicorn.Server):
         self._trimming: asyncio.Task[None] | None = None
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Shut down, once current work has ended."""
         if self._drain is not None:
             draining = asyncio.ensure_future(self._drain())
             while not (draining.done() or self.force_exit):  # noqa: ASYNC110 (a signal sets it)
@@ -78,11 +69,7 @@ class _Server(uvicorn.Server):
 
 
 async def trim() -> None:
-    """Give freed memory back to the system, over and over.
-
-    Judge and embedder read batches of many shapes. What PyTorch frees of them lies between
-    small blocks that are in use, and glibc keeps it: hundreds of megabytes after a hundred answers.
-    """
+    """Give back what PyTorch freed between small blocks: glibc keeps hundreds of megabytes."""
     give_back = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc's alone
     while give_back is not None:
         await asyncio.to_thread(give_back, 0)
@@ -90,17 +77,15 @@ async def trim() -> None:
 
 
 def peer_server(app: FastAPI, settings: PeerSettings) -> uvicorn.Server:
-    """The peer's server, encrypted if it has a certificate.
-
-    Raises `ConfigurationError` for a certificate or key that cannot be used.
-    """
+    """The peer's server, encrypted if it has a certificate. Raises `ConfigurationError`."""
     from peer.main import drain
 
     tls = None
     if settings.peer_tls_cert is not None and settings.peer_tls_key is not None:
         tls = settings.peer_tls_cert, settings.peer_tls_key
         log.info("devices may pin the certificate with #sha256=%s", _fingerprint(*tls))
-    return server(app, settings.peer_host, settings.peer_port, drain=lambda: drain(app), tls=tls)
+    leave = partial(drain, app, settings.peer_drain_deadline)
+    return server(app, settings.peer_host, settings.peer_port, drain=leave, tls=tls)
 
 
 def _fingerprint(certificate: Path, key: Path) -> str:
@@ -124,10 +109,12 @@ def server(
     port: int,
     *,
     drain: Callable[[], Awaitable[None]] | None = None,
-    tls: Tls | None = None,
+    tls: tuple[Path, Path] | None = None,
 ) -> uvicorn.Server:
-    """Build the server of a service. No deflate: draft frames are small and must not wait."""
-    raise_file_limit()
+    """Build the server of a service; `tls` is a certificate chain and its key, PEM."""
+    # The soft limit of open files is usually 1,024: every connection needs one.
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return _Server(
         uvicorn.Config(
             _plain_start(app),
@@ -142,7 +129,7 @@ def server(
             ws_max_size=MAX_CONTROL_BYTES,
             ws_max_queue=8,
             timeout_keep_alive=30,
-            ws_per_message_deflate=False,
+            ws_per_message_deflate=False,  # draft frames are small and must not wait
             timeout_graceful_shutdown=3,
             ssl_certfile=None if tls is None else tls[0],
             ssl_keyfile=None if tls is None else tls[1],
@@ -156,7 +143,8 @@ def _plain_start(app: ASGIApp) -> ASGIApp:
 
     async def started(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "lifespan":
-            return await app(scope, receive, send)
+            await app(scope, receive, send)
+            return
         failure: Message | None = None
 
         async def hold_failure(message: Message) -> None:
@@ -174,15 +162,8 @@ def _plain_start(app: ASGIApp) -> ASGIApp:
             if isinstance(error, ConfigurationError):
                 failure["message"] = error.message
             await send(failure)
-        return None
 
     return started
-
-
-def raise_file_limit() -> None:
-    """Raise the soft limit of open files, usually 1,024: every connection needs one."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 class BoundedHttp(HttpToolsProtocol):
@@ -230,19 +211,16 @@ class BoundedHttp(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """The request is complete; its reply may take as long as it needs."""
-        self._disarm()
+        self._disarm()  # the reply may take as long as it needs
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """The connection is kept for another request, for as long as the server allows."""
         super().on_response_complete()
         if not self.transport.is_closing():
             self._waiting.setdefault(self)
 
     def handle_websocket_upgrade(self) -> None:
-        """From here on another protocol handles the connection."""
-        self._heard()
+        self._heard()  # another protocol handles the rest
         super().handle_websocket_upgrade()
 
     def _wait(self) -> None:

@@ -9,8 +9,8 @@ import os
 import subprocess
 import threading
 import time
-from contextlib import ExitStack, suppress
-from dataclasses import asdict
+from contextlib import suppress
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -85,12 +85,8 @@ def up() -> None:
     with stoppable():
         if not peer.peer_corpus.exists() or outdated(peer.peer_corpus, DEMO_CORPUS):
             print("Building the demo corpus; this happens once.", flush=True)
-            command = [
-                *own_command("corpus", "build"),
-                str(DEMO_CORPUS),
-                "--out",
-                str(peer.peer_corpus),
-            ]
+            place = str(peer.peer_corpus)
+            command = own_command("corpus", "build", str(DEMO_CORPUS), "--out", place)
             if subprocess.run(command, check=False).returncode:
                 raise DragonError("The demo corpus could not be built; see above.")
         services = Services(device.data_dir)
@@ -177,14 +173,6 @@ def peer(
 
 
 class _JsonLines(JsonFormatter):
-    def __init__(self) -> None:
-        super().__init__(
-            ["asctime", "levelname", "name", "message"],
-            "%Y-%m-%dT%H:%M:%S%z",
-            rename_fields=_LOG_FIELDS,
-            json_ensure_ascii=False,
-        )
-
     def process_log_record(self, log_data: dict[str, Any]) -> dict[str, Any]:
         return log_data | {"level": log_data["level"].lower()}
 
@@ -193,7 +181,13 @@ def log_to_stderr(style: Literal["text", "json"]) -> None:
     """Log our own packages from INFO on, others from WARNING on: as text, or JSON for programs."""
     handler = logging.StreamHandler()
     text = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s", "%H:%M:%S")
-    handler.setFormatter(_JsonLines() if style == "json" else text)
+    json_lines = _JsonLines(
+        ["asctime", "levelname", "name", "message"],
+        "%Y-%m-%dT%H:%M:%S%z",
+        rename_fields=_LOG_FIELDS,
+        json_ensure_ascii=False,
+    )
+    handler.setFormatter(json_lines if style == "json" else text)
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     for name in ("dragon", "app", "peer"):
         logging.getLogger(name).setLevel(logging.INFO)
@@ -242,14 +236,13 @@ def _build(source: Path, out: Path | None, processes: int, sharding: Sharding | 
 
     from dragon.retrieval.embedder import Embedder
     from peer.corpus import builder
-    from peer.corpus.parts import Workers
+    from peer.corpus.parts import embedded
 
     place, embedder = out or _corpus(), Embedder.load(settings.embedder)
-    with Progress() as progress, ExitStack() as stack:
-        workers = None
-        if processes > 1:
-            workers = stack.enter_context(Workers(processes, settings.embedder, source))
-        made = builder.build(source, place, embedder, sharding, workers=workers, progress=progress)
+    several = partial(embedded, count=processes, embedder=settings.embedder, source=source)
+    embed = several if processes > 1 else None
+    with Progress() as progress:
+        made = builder.build(source, place, embedder, sharding, embed=embed, progress=progress)
     print(f"{made.documents} documents, {made.passages} passages.")
 
 
@@ -258,7 +251,7 @@ def info(path: _Place = None) -> None:
     """Print the contents of the served corpus, as JSON."""
     versions = Versions(path or _corpus())
     served = versions.current
-    described = asdict(versions.manifest(served))
+    described = versions.manifest(served).model_dump()
     described["bytes"] = sum(file["bytes"] for file in described.pop("files").values())
     print(json.dumps({**described, "version": served, "versions": versions.names}, indent=2))
 
@@ -278,7 +271,7 @@ def verify(path: _Place = None) -> None:
             damaged = True
             print(f"{name}{mark}: {error.message}")
         else:
-            print(f"{name}{mark}: {corpus.info().passages} passages, as they were built")
+            print(f"{name}{mark}: {corpus.manifest.passages} passages, as they were built")
             corpus.close()
     if damaged:
         raise typer.Exit(1)

@@ -31,10 +31,7 @@ GO, FAILED = b"g", b"f"
 
 
 class Gate:
-    """The service's end of its socket to `dragon up`.
-
-    Once `leaving` is set, the service is ending, by `leave`, so that another can take over.
-    """
+    """The service's end of its socket to `dragon up`; once `leaving`, it is ending by `leave`."""
 
     def __init__(self, descriptor: int, leave: Callable[[], None] = lambda: None) -> None:
         self._socket = socket.socket(fileno=descriptor)
@@ -43,10 +40,7 @@ class Gate:
         self.leaving = False
 
     def turn(self) -> None:
-        """Report that the models are loaded, and wait for the turn to serve.
-
-        Raises `ConfigurationError` if it never comes.
-        """
+        """Report that the models are loaded, and wait for the turn. Raises `ConfigurationError`."""
         told = b""
         with suppress(OSError):  # it has hung up
             self._socket.send(LOADED)
@@ -78,7 +72,6 @@ def reachable(host: str) -> str:
 
 
 def address(host: str, port: int) -> str:
-    """Host and port in the form of a URL."""
     host = reachable(host)
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -129,11 +122,6 @@ class Service:
         if not waits:
             self.tell(GO)
 
-    def check(self) -> None:
-        """Raises `DragonError` if it has ended."""
-        if (status := self.process.poll()) is not None:
-            raise DragonError(f"The {self.name} ended by itself (status {status}), see above.")
-
     def revive(self) -> None:
         """Restart it if it has ended, waiting longer each time it soon ends again."""
         status, now = self.process.poll(), time.monotonic()
@@ -155,7 +143,6 @@ class Service:
             self.tell(GO)
 
     def end(self) -> None:
-        """End it, giving it time to finish what it serves."""
         self._gate.close()  # ends the wait for its turn
         self.process.terminate()
         try:
@@ -233,7 +220,9 @@ class Services:
             while not _is_ready(host, port):
                 self.rest(0.1)  # first: Ctrl-C ends the services too, and is no failure of theirs
                 for service in self.serving:
-                    service.check()
+                    if (status := service.process.poll()) is not None:
+                        what = f"The {service.name} ended by itself (status {status}), see above."
+                        raise DragonError(what)
 
     def look(self) -> None:
         """Restart services that have ended, and let the next pair load and take over."""

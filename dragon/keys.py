@@ -27,9 +27,7 @@ from pydantic import (
 from dragon.errors import ConfigurationError, InvalidRequestError, NotFoundError
 from dragon.whole_file import write_whole
 
-LEAST_KEY = 22
-"""Characters of 6 bits each, enough for 128 bits."""
-
+LEAST_KEY = 22  # characters of 6 bits each, enough for 128 bits
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
 
 
@@ -53,10 +51,7 @@ SendableKey = Annotated[SecretStr, AfterValidator(_sendable)]
 
 
 class NamedKey(BaseModel):
-    """A key, stored as its SHA-256 in hex.
-
-    A key is 256 random bits, so nothing slower than SHA-256 is needed to protect it.
-    """
+    """A key of 256 random bits, stored as its SHA-256 in hex."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -134,7 +129,6 @@ class KeyFile(Generic[K]):
 
     @contextmanager
     def _changed(self) -> Iterator[list[K]]:
-        """Lock the file, yield its keys to be changed, and write them back."""
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder = os.open(self._path.parent, os.O_RDONLY)
         try:

@@ -7,10 +7,7 @@ from typing import Any, Self
 
 
 class Localizable(str):
-    """A message in English with the `code` of its template and the values in it.
-
-    A value may itself be a message.
-    """
+    """A message in English, the `code` of its template, and the values in it, perhaps messages."""
 
     code: str
     values: Mapping[str, str | int]
@@ -40,10 +37,7 @@ class Localizable(str):
 
 
 def localizable(code: str, english: str, /, **values: str | int) -> Localizable:
-    """Fill in a template, whose placeholders are the names of the values.
-
-    `static/text` has the template of each code in every language.
-    """
+    """Fill in a template, which `static/text` has in every language under the same code."""
     return Localizable(english.format(**values), code, values)
 
 

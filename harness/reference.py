@@ -14,7 +14,7 @@ from dragon.inference.decoder import Decoder, Decoding, step
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.protocol.messages import Work
-from dragon.protocol.rules.speculative import Drafted, algorithm1_draft, algorithm1_target
+from dragon.protocol.rules.speculative import algorithm1_draft, algorithm1_target
 from dragon.retrieval.prompt_rows import document_rows
 from dragon.retrieval.relevance import Hit, relevance
 from dragon.sampling import mixture
@@ -32,11 +32,9 @@ class Passage(Hit):
 
 def algorithm_1(device: Side, cloud: Side, sampling: Sampling, position: int) -> int:
     """The target in `speculative`, from both sides' distributions alone."""
-    own, other = (
-        Drafted(algorithm1_draft(role, side, sampling, position), side)
-        for role, side in ((Role.DEVICE, device), (Role.CLOUD, cloud))
-    )
-    return algorithm1_target(own, other, sampling, position)
+    own = algorithm1_draft(Role.DEVICE, device, sampling, position)
+    other = algorithm1_draft(Role.CLOUD, cloud, sampling, position)
+    return algorithm1_target((own, other), device, cloud, sampling, position)
 
 
 @dataclass(frozen=True)

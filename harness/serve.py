@@ -133,7 +133,7 @@ def adapt_device(app: FastAPI, options: argparse.Namespace) -> None:
 
 def adapt_peer(app: FastAPI, options: argparse.Namespace) -> None:
     """Change the parts of a started peer."""
-    shared = app.state.peer.shared
+    shared = app.state.peer
     shared.retriever.answers = answers_of(shared.retriever.answers, options)
     adapt_model(shared.engine.model, shared.tokenizer, options)
     if options.documents:

@@ -36,7 +36,8 @@ def slow_down(model: Backend, milliseconds: float) -> None:
     ) -> torch.Tensor:
         due = time.perf_counter() + milliseconds / 1000
         logits = forward(slots, starts, tokens, outputs, cancelled=cancelled)
-        while tokens.shape[1] < _PREFILL_TOKENS and (left := due - time.perf_counter()) > 0:
+        decodes = outputs > 0 and tokens.shape[1] < _PREFILL_TOKENS
+        while decodes and (left := due - time.perf_counter()) > 0:
             time.sleep(min(left, pause))
             if cancelled():
                 raise PreemptedError("the step is no longer wanted")

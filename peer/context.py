@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from dragon.errors import OverloadedError
 from dragon.inference.engine import Engine
@@ -20,15 +20,13 @@ from dragon.inference.fairness import Household
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
 from dragon.localizable import localizable
-from peer.keys import DeviceKey, KeyUsage, seconds_to_midnight
+from peer.keys import DeviceKey, KeyRing, KeyUsage, seconds_to_midnight
 
 if TYPE_CHECKING:
     from peer.server import DeviceConnection
     from peer.serving import Retriever
 
-_LASTING_S = 5.0
-"""How long an answer is assumed to last before one has ended."""
-
+_LASTING_S = 5.0  # of an answer, before one has ended
 _MOST_S = 30.0  # until a device that found no room comes back
 
 
@@ -42,18 +40,18 @@ class PeerMetrics:
         self.answers = counter("dragon_peer_answers", "Answers the peer has taken part in")
         self.sessions = gauge("dragon_peer_sessions", "Answers being written now")
         self.sent_bytes = counter("dragon_peer_sent_bytes", "Bytes of frames sent to devices")
-        self._key_answers = counter(
+        self.key_answers = counter(
             "dragon_peer_key_answers", "Answers the peer has taken part in, by key's name", ["key"]
         )
-        self._key_tokens = counter(
+        self.key_tokens = counter(
             "dragon_peer_key_tokens", "Tokens of questions and answers, by key's name", ["key"]
         )
-        self._key_refusals = counter(
+        self.key_refusals = counter(
             "dragon_peer_key_refusals",
             "Answers the peer had no room for, or the key no tokens, by key's name",
             ["key"],
         )
-        self._key_sessions = gauge(
+        self.key_sessions = gauge(
             "dragon_peer_key_sessions", "Answers being written now, by key's name", ["key"]
         )
         self.paces: set[Pace] = set()
@@ -67,47 +65,15 @@ class PeerMetrics:
         values = [value for pace in self.paces if not math.isnan(value := pace.reading(name))]
         return sum(values) / len(values) if values else math.nan
 
-    def began(self, key: str) -> None:
-        """A stream was opened; `key` is the name of its key, empty without one."""
-        self.answers.inc()
-        if key:
-            self._key_answers.labels(key).inc()
-
-    def had(self, key: str, tokens: int) -> None:
-        """A stream ended, after this many tokens."""
-        if key:
-            self._key_tokens.labels(key).inc(tokens)
-
-    def refused(self, key: str) -> None:
-        """A stream was not opened."""
-        if key:
-            self._key_refusals.labels(key).inc()
-
-    def open_now(self, sessions: int, key: str, of_key: int) -> None:
-        """How many streams are open, and how many of them are this key's."""
-        self.sessions.set(sessions)
-        if key:
-            self._key_sessions.labels(key).set(of_key)
-
-    def render(self) -> bytes:
-        return generate_latest(self.registry)
-
 
 @dataclass
 class ReturnTimes:
-    """When devices that found no room should come back: staggered, not all at once.
-
-    There is no clock here: callers pass times in seconds.
-    """
+    """When devices that found no room should come back: staggered, not all at once."""
 
     _last: float = 0.0
 
     def next(self, now: float, lasting_s: float, under_way: int) -> int:
-        """Seconds until the next one should come back, 1 to 30.
-
-        Of `under_way` answers that last `lasting_s` on average, one ends every lasting_s /
-        under_way.
-        """
+        """Seconds, 1 to 30, until one more has ended: one does every lasting_s / under_way."""
         last = max(self._last, now) + lasting_s / under_way
         self._last = min(last, now + _MOST_S)
         return max(1, math.ceil(self._last - now))
@@ -115,21 +81,13 @@ class ReturnTimes:
 
 @dataclass
 class Holder:
-    """The owner of a key, over all its connections: its open streams, and its unread bytes.
-
-    Without keys every connection is a holder of its own.
-    """
+    """The owner of a key over all its connections; without keys, the holder of one connection."""
 
     household: Household
     key: DeviceKey | None = None
     sessions: int = 0
     queued_bytes: int = 0
     turns: ReturnTimes = field(default_factory=ReturnTimes)
-
-    @property
-    def name(self) -> str:
-        """The holder's name in metrics; empty without a key."""
-        return "" if self.key is None else self.key.name
 
     def renew(self, key: DeviceKey) -> None:
         self.key, self.household = key, Household(key.digest, key.share)
@@ -150,9 +108,10 @@ class Shared:
     max_sessions: int
     metrics: PeerMetrics
     decode: DecodeDelay
+    keys: KeyRing
     usage: KeyUsage
     sessions: int = 0
-    lasting: Estimate = field(default_factory=lambda: Estimate(_LASTING_S))
+    lasting: Estimate = field(default_factory=Estimate)
     turns: ReturnTimes = field(default_factory=ReturnTimes)
     draining: bool = False
     connections: set[DeviceConnection] = field(default_factory=set)
@@ -205,19 +164,26 @@ class Shared:
         return turns.next(time.monotonic(), self.lasting.value or _LASTING_S, under_way)
 
     def began(self, holder: Holder) -> None:
-        """A stream was opened."""
-        self.metrics.began(holder.name)
+        self.metrics.answers.inc()
+        if holder.key is not None:
+            self.metrics.key_answers.labels(holder.key.name).inc()
         self._count(holder, 1)
+
+    def refused(self, holder: Holder) -> None:
+        if holder.key is not None:
+            self.metrics.key_refusals.labels(holder.key.name).inc()
 
     def ended(self, holder: Holder, tokens: int, seconds: float) -> None:
         """A stream ended after `seconds`, with `tokens` read and written."""
         self._count(holder, -1)
         self.lasting.add(seconds)
-        self.metrics.had(holder.name, tokens)
         if holder.key is not None:
-            self.usage.add(holder.name, tokens)
+            self.metrics.key_tokens.labels(holder.key.name).inc(tokens)
+            self.usage.add(holder.key.name, tokens)
 
     def _count(self, holder: Holder, opened: int) -> None:
         self.sessions += opened
         holder.sessions += opened
-        self.metrics.open_now(self.sessions, holder.name, holder.sessions)
+        self.metrics.sessions.set(self.sessions)
+        if holder.key is not None:
+            self.metrics.key_sessions.labels(holder.key.name).set(holder.sessions)

@@ -7,7 +7,6 @@ that a restart does not reset it.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import math
 from collections import Counter
@@ -16,7 +15,7 @@ from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from dragon.keys import KeyFile, NamedKey, digest_of, find
 from dragon.whole_file import write_whole
@@ -64,12 +63,17 @@ class KeyRing:
         return next((each for each in self._all if each.digest == key.digest), None)
 
     def refresh(self) -> bool:
-        """Reload the file if it changed, and return whether it did. Raises `ConfigurationError`."""
+        """As `KeyFile.refresh`."""
         return self._named.refresh()
 
     @property
     def _all(self) -> tuple[DeviceKey, ...]:
         return self._set + self._named.existing
+
+
+class _Kept(BaseModel):
+    day: str
+    tokens: dict[str, int]
 
 
 class KeyUsage:
@@ -81,14 +85,12 @@ class KeyUsage:
         self._tokens = Counter[str]()
         self._kept = True
         try:
-            kept = json.loads(path.read_bytes())
-            if kept["day"] == self._day:
-                self._tokens.update(
-                    {str(name): int(count) for name, count in kept["tokens"].items()}
-                )
+            kept = _Kept.model_validate_json(path.read_bytes())
+            if kept.day == self._day:
+                self._tokens.update(kept.tokens)
         except FileNotFoundError:
             pass
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError) as error:
             log.warning("%s cannot be read, so today's usage starts at zero: %s", path, error)
 
     def add(self, name: str, tokens: int) -> None:
@@ -105,7 +107,7 @@ class KeyUsage:
         if self._kept:
             return
         self._kept = True
-        text = json.dumps({"day": self._day, "tokens": self._tokens})
+        text = _Kept(day=self._day, tokens=self._tokens).model_dump_json()
         try:
             await asyncio.to_thread(write_whole, self._path, text)
         except OSError as error:

@@ -7,17 +7,15 @@ import itertools
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import cast
 
 import torch
 from fastapi import FastAPI, Response, WebSocket
-from fastapi.responses import JSONResponse
-from prometheus_client import CONTENT_TYPE_LATEST
+from fastapi.responses import JSONResponse, PlainTextResponse
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from dragon.errors import AuthenticationError, ConfigurationError
+from dragon.errors import AuthenticationError, ConfigurationError, OverloadedError
 from dragon.inference.engine import Engine
 from dragon.inference.estimates import DecodeDelay
 from dragon.inference.kv_store import KVStore
@@ -32,7 +30,7 @@ from peer.context import PeerMetrics, Shared
 from peer.corpus.store import Corpus
 from peer.corpus.versions import Versions
 from peer.keys import USAGE, DeviceKey, KeyRing, KeyUsage, key_file
-from peer.server import serve
+from peer.server import ENDING, REVOKED, serve
 from peer.serving import Retriever
 from peer.settings import PeerSettings
 
@@ -49,22 +47,10 @@ _LEFT_LOOK_S = 0.05
 _KEEP_EVERY = 10  # checks
 
 
-@dataclass(frozen=True)
-class PeerState:
-    """Everything the routes need, at `app.state.peer`."""
-
-    settings: PeerSettings
-    shared: Shared
-    keys: KeyRing
-
-
 def open_state(
     settings: PeerSettings, opening: Opening, turn: Callable[[], None] | None = None
-) -> PeerState:
-    """Load models and corpus, wait for the `turn` to serve, and open what only one peer may have.
-
-    Raises `ConfigurationError` if something cannot be loaded.
-    """
+) -> Shared:
+    """Load models and corpus, wait for the `turn`, build the rest. Raises `ConfigurationError`."""
     torch.set_num_threads(settings.threads)
     tokenizer, model = settings.load()
     embedder = Embedder.load(settings.embedder)
@@ -75,17 +61,11 @@ def open_state(
     # Shared by all versions of the corpus: most passages are the same in several.
     store = KVStore(settings.peer_corpus / "kv", model.kv, settings.kv_cache_mb << 20)
     engine = Engine(model, batching=not settings.exact, store=store)
-    shared = Shared(
+    answers = Answers.of(settings.answers, quotes=model.quotes)
+    return Shared(
         engine=engine,
         tokenizer=tokenizer,
-        retriever=Retriever(
-            engine,
-            embedder,
-            judge,
-            corpus,
-            tokenizer,
-            Answers.of(settings.answers, quotes=model.quotes),
-        ),
+        retriever=Retriever(engine, embedder, judge, corpus, tokenizer, answers),
         hello=control.Hello(
             tokenizer=tokenizer.fingerprint,
             relevance=relevance.scale_of(embedder.fingerprint, judge.fingerprint),
@@ -94,10 +74,9 @@ def open_state(
         max_sessions=settings.peer_max_sessions,
         metrics=PeerMetrics(lambda: engine.free_slots),
         decode=DecodeDelay(Profile.read(settings.data_dir, model.name)),
+        keys=KeyRing(settings.peer_keys, key_file(settings.data_dir)),
         usage=KeyUsage(settings.data_dir / USAGE),
     )
-    keys = KeyRing(settings.peer_keys, key_file(settings.data_dir))
-    return PeerState(settings, shared, keys)
 
 
 def create_app(
@@ -106,19 +85,15 @@ def create_app(
     *,
     turn: Callable[[], None] | None = None,
 ) -> FastAPI:
-    """The peer's ASGI app; it builds its parts on start, the corpus by `opening` if given.
-
-    `turn` is called once models and corpus are loaded, and may wait.
-    """
+    """The peer's ASGI app, which builds its parts on start and waits for its `turn` to serve."""
     opening = opening or partial(Corpus.open, settings.peer_corpus)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        state = await asyncio.to_thread(open_state, settings, opening, turn)
-        app.state.peer = state
-        retriever = state.shared.retriever
+        app.state.peer = shared = await asyncio.to_thread(open_state, settings, opening, turn)
+        retriever = shared.retriever
         watching = [
-            asyncio.create_task(watch(state.shared, state.keys), name="watch"),
+            asyncio.create_task(watch(shared), name="watch"),
             asyncio.create_task(follow(retriever, settings.peer_corpus, opening), name="follow"),
         ]
         yield
@@ -126,14 +101,11 @@ def create_app(
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
-        await state.shared.usage.keep()
-        state.shared.engine.stop()
+        await shared.usage.keep()
+        shared.engine.stop()
         retriever.corpus.close()
 
     app = FastAPI(title="DRAGON peer", lifespan=lifespan, openapi_url=None)
-
-    def state() -> PeerState:
-        return cast(PeerState, app.state.peer)
 
     @app.get("/health")
     async def health() -> dict[str, str]:
@@ -141,13 +113,13 @@ def create_app(
 
     @app.get("/ready")
     async def ready() -> JSONResponse:
-        shared = state().shared
+        shared: Shared = app.state.peer
         body = {
             "ready": shared.engine.alive and not shared.draining,
             "draining": shared.draining,
             "model": shared.engine.model.name,
             "corpus": shared.retriever.corpus.version,
-            "passages": shared.retriever.corpus.info().passages,
+            "passages": shared.retriever.corpus.manifest.passages,
             "sessions": shared.sessions,
             "free_slots": shared.engine.free_slots,
         }
@@ -155,22 +127,23 @@ def create_app(
 
     @app.get("/metrics")
     async def metrics() -> Response:
-        return Response(state().shared.metrics.render(), media_type=CONTENT_TYPE_LATEST)
+        shared: Shared = app.state.peer
+        found = generate_latest(shared.metrics.registry)
+        return Response(found, media_type=CONTENT_TYPE_LATEST)
 
     @app.websocket(LINK_PATH)
     async def link(socket: WebSocket) -> None:
-        shared, keys = state().shared, state().keys
+        shared: Shared = app.state.peer
         try:
-            key = _admitted(socket, keys)
+            key = _admitted(socket, shared.keys)
         except AuthenticationError as error:
             # Plain text: the device shows it to its user unchanged.
             host = socket.client and socket.client.host
             log.warning("refused a link from %s: %s", host, error.message.partition(":")[0])
-            refusal = Response(error.message, 401, media_type="text/plain")
-            await socket.send_denial_response(refusal)
+            await socket.send_denial_response(PlainTextResponse(error.message, 401))
             return
         if shared.draining:
-            refusal = Response("this peer is about to end", 503, media_type="text/plain")
+            refusal = PlainTextResponse("this peer is about to end", 503)
             await socket.send_denial_response(refusal)
             return
         await socket.accept()
@@ -179,25 +152,21 @@ def create_app(
     return app
 
 
-async def drain(app: FastAPI) -> None:
-    """Send the devices of a peer that is shutting down elsewhere, and finish their answers.
-
-    All connections end once their devices are done, or at the deadline.
-    """
-    state = cast(PeerState, app.state.peer)
+async def drain(app: FastAPI, deadline_s: float) -> None:
+    """Send devices elsewhere, and hang up once their answers are finished, or at the deadline."""
+    shared: Shared = app.state.peer
     log.info("draining: no new answers are accepted")
-    shared = state.shared
     shared.draining = True
     for connection in tuple(shared.connections):
         connection.leave()
     with suppress(TimeoutError):
-        async with asyncio.timeout(state.settings.peer_drain_deadline):
+        async with asyncio.timeout(deadline_s):
             # There is no single event to wait for.
             while not all(each.left for each in shared.connections):  # noqa: ASYNC110
                 await asyncio.sleep(_LEFT_LOOK_S)
     # Some devices have nowhere else to go, and Ray waits for every connection.
     for connection in tuple(shared.connections):
-        connection.end()
+        connection.end(OverloadedError(ENDING))
 
 
 def _admitted(socket: WebSocket, keys: KeyRing) -> DeviceKey | None:
@@ -211,7 +180,8 @@ def _admitted(socket: WebSocket, keys: KeyRing) -> DeviceKey | None:
                 "`dragon peer keys add` makes"
             )
         return None
-    if (key := keys.find(_key_of(socket))) is None:
+    scheme, _, given = socket.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or (key := keys.find(given)) is None:
         raise AuthenticationError(
             "wrong key: set DRAGON_PEER_KEY to one of the peer's DRAGON_PEER_KEYS, or to one that "
             "`dragon peer keys add` has made"
@@ -219,19 +189,20 @@ def _admitted(socket: WebSocket, keys: KeyRing) -> DeviceKey | None:
     return key
 
 
-def _key_of(socket: WebSocket) -> str:
-    scheme, _, key = socket.headers.get("authorization", "").partition(" ")
-    return key if scheme.lower() == "bearer" else ""
-
-
-async def watch(shared: Shared, keys: KeyRing) -> None:
-    """Disconnect devices whose key was revoked, until cancelled."""
+async def watch(shared: Shared) -> None:
+    """Follow changes of the keys, and disconnect devices whose key was revoked."""
     for look in itertools.count(1):
         await asyncio.sleep(_LOOK_S)
         try:
-            if keys.refresh():
+            if shared.keys.refresh():
                 log.info("the keys were changed")
-                apply(shared, keys)
+                for connection in tuple(shared.connections):
+                    held = connection.holder.key
+                    current = None if held is None else shared.keys.current(held)
+                    if current is not None:
+                        connection.holder.renew(current)
+                    elif held is not None or not shared.keys.open:
+                        connection.end(AuthenticationError(REVOKED))
         except (ConfigurationError, OSError) as error:
             log.warning("keeping the previous keys: %s", error)
         if look % _KEEP_EVERY == 0:
@@ -239,10 +210,7 @@ async def watch(shared: Shared, keys: KeyRing) -> None:
 
 
 async def follow(retriever: Retriever, root: Path, opening: Opening) -> None:
-    """Serve the version of the corpus chosen to be served, until cancelled.
-
-    A damaged version is reported once, and the previous one stays in service.
-    """
+    """Serve the version of the corpus chosen to be served; a damaged one is reported once."""
     versions, seen = Versions(root), None
     while True:
         await asyncio.sleep(_LOOK_S)
@@ -258,14 +226,3 @@ async def follow(retriever: Retriever, root: Path, opening: Opening) -> None:
             continue
         await retriever.switch(corpus)
         log.info("now serving the corpus %s", named)
-
-
-def apply(shared: Shared, keys: KeyRing) -> None:
-    """Apply the current keys to all connections."""
-    for connection in tuple(shared.connections):
-        held = connection.holder.key
-        current = None if held is None else keys.current(held)
-        if current is not None:
-            connection.holder.renew(current)
-        elif held is not None or not keys.open:
-            connection.expel()

@@ -13,7 +13,6 @@ import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import ray
@@ -26,19 +25,17 @@ from ray.serve.exceptions import RayServeException
 from ray.serve.handle import DeploymentHandle
 
 from dragon.retrieval.embedder import TextEmbedder
+from peer.context import Shared
 from peer.corpus import shard
 from peer.corpus.store import Ask, FarCorpus, ShardError, shard_name
 from peer.corpus.versions import Versions
-from peer.main import PeerState, create_app, drain
+from peer.main import create_app, drain
 from peer.settings import PeerSettings
 
 log = logging.getLogger(__name__)
 
-NAME = "dragon"
-"""The application's name."""
-
-ANSWERS = 16
-"""Concurrent answers per replica of `Link`: with more, another one is started."""
+NAME = "dragon"  # the application's name
+ANSWERS = 16  # concurrent answers per replica of `Link`: with more, another one is started
 
 POLICY = {"policy_function": f"{__name__}:by_answers"}
 """The autoscaling policy of `Link`, in the form that Ray requires."""
@@ -114,10 +111,7 @@ def stop() -> None:
 
 
 def by_answers(context: Any) -> tuple[int, dict[str, Any]]:
-    """The wanted number of replicas of `Link`.
-
-    Ray usually scales by requests, but a socket is only one, whatever it carries.
-    """
+    """The wanted number of replicas of `Link`: to Ray a socket is but one request."""
     told: Mapping[Any, float] = (context.aggregated_metrics or {}).get("answers", {})
     wanted = math.ceil(sum(told.values()) / ANSWERS)
     least, most = context.capacity_adjusted_min_replicas, context.capacity_adjusted_max_replicas
@@ -152,7 +146,7 @@ class ShardReplica:
         manifest, path = self._versions.manifest(version), self._versions.path(version)
         name = shard_name(self._number)
         files = {file: each for file, each in manifest.files.items() if name in file.split("/")}
-        replace(manifest, files=files).verify(path)
+        manifest.model_copy(update={"files": files}).verify(path)
         return shard.Shard(path / name, manifest.dimension)
 
 
@@ -165,6 +159,7 @@ class LinkReplica:
     def __init__(self, *shards: DeploymentHandle) -> None:
         _log_as_ray()
         settings = PeerSettings.read()
+        self._deadline_s = settings.peer_drain_deadline
         ask = _asking(shards)
 
         def opening(embedder: TextEmbedder, version: str | None) -> FarCorpus:
@@ -176,12 +171,11 @@ class LinkReplica:
 
     async def check_health(self) -> None:
         """Raises `RuntimeError` if Ray should replace the replica."""
-        if not _state().shared.engine.alive:
+        if not _shared().engine.alive:
             raise RuntimeError("the engine has ended")
 
     async def record_autoscaling_stats(self) -> dict[str, float]:
-        """The figures that `by_answers` uses."""
-        return {"answers": _state().shared.sessions}
+        return {"answers": _shared().sessions}
 
     async def _watch(self) -> None:
         """Drain once Ray stops the replica; until then export its metrics to Ray."""
@@ -194,12 +188,12 @@ class LinkReplica:
                 self._report()
             except Exception:
                 log.exception("the controller does not answer")
-        await drain(LinkReplica.app)
+        await drain(LinkReplica.app, self._deadline_s)
 
     def _report(self) -> None:
         if not hasattr(LinkReplica.app.state, "peer"):
             return  # still loading
-        for family in _state().shared.metrics.registry.collect():
+        for family in _shared().metrics.registry.collect():
             for sample in family.samples:
                 if sample.name not in self._gauges:
                     labels = tuple(sample.labels)
@@ -213,9 +207,9 @@ def _service() -> FastAPI:
     return LinkReplica.app
 
 
-def _state() -> PeerState:
-    state: PeerState = LinkReplica.app.state.peer
-    return state
+def _shared() -> Shared:
+    shared: Shared = LinkReplica.app.state.peer
+    return shared
 
 
 def _asking(shards: Sequence[DeploymentHandle]) -> Ask:

@@ -15,7 +15,6 @@ from functools import partial
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from dragon.errors import (
-    AuthenticationError,
     ContextLengthError,
     DragonError,
     FrameError,
@@ -49,16 +48,12 @@ _MAX_QUEUED = 20_000
 _FULL_BYTES = 4 << 20
 _MAX_QUEUED_BYTES = 16 << 20
 _MAX_HOLDER_BYTES = 64 << 20
-# How long a device may leave sent data unread.
-_UNREAD_S = 20.0
-# How long a device that was asked to leave may still open answers.
-_LEAVING_S = 5.0
-# When a device refused by a peer that is ending should ask again: there may be another by then.
-_ELSEWHERE_S = 1
-# How long a stream may make no progress.
-_STANDSTILL_S = 600.0
-_ENDING = localizable("link.ending", "the cloud peer is about to end")
-_REVOKED = localizable("link.revoked", "the key was revoked")
+_UNREAD_S = 20.0  # a device may leave sent data unread
+_LEAVING_S = 5.0  # a device that was asked to leave may still open answers
+_ELSEWHERE_S = 1  # until a device refused by a peer that is ending asks again
+_STANDSTILL_S = 600.0  # a stream may make no progress
+ENDING = localizable("link.ending", "the cloud peer is about to end")
+REVOKED = localizable("link.revoked", "the key was revoked")
 
 
 async def serve(shared: Shared, socket: WebSocket, holder: Holder) -> None:
@@ -133,7 +128,6 @@ class DeviceConnection:
                     await asyncio.sleep(pause)
 
     async def refuse(self, error: DragonError) -> None:
-        """Report the error and hang up."""
         with suppress(RuntimeError, WebSocketDisconnect):  # already gone
             await self._socket.send_text(str(registry.encode(control.Fault.of(error))))
             await self._socket.close(1002, error.code)
@@ -145,7 +139,9 @@ class DeviceConnection:
             self._hang_up("does not read")
         elif self.holder.queued_bytes + len(frame) > _MAX_HOLDER_BYTES:
             # Of the devices with this key, the one that has left the most unread has to go.
-            self._most_unread()._hang_up("does not read")
+            own = (each for each in self._shared.connections if each.holder is self.holder)
+            there = (each for each in own if not each._hung_up)
+            max((self, *there), key=lambda each: each._queued_bytes)._hang_up("does not read")
         if self._hung_up:
             return 0
         self._outbound.put_nowait(frame)
@@ -155,7 +151,6 @@ class DeviceConnection:
         return len(frame)
 
     def leave(self) -> None:
-        """Ask the device to open its next answers elsewhere."""
         self._asked_to_leave = time.monotonic()
         self.send(control.Draining())
 
@@ -170,15 +165,8 @@ class DeviceConnection:
         asked = self._asked_to_leave
         return self._has_left or (asked is not None and time.monotonic() - asked > _LEAVING_S)
 
-    def end(self) -> None:
-        """Hang up because the peer is shutting down."""
-        self._end(OverloadedError(_ENDING))
-
-    def expel(self) -> None:
-        """End everything of a device whose key was revoked."""
-        self._end(AuthenticationError(_REVOKED))
-
-    def _end(self, error: DragonError) -> None:
+    def end(self, error: DragonError) -> None:
+        """End all streams, tell the device why, and hang up."""
         self._has_left = True
         self._streams.end_all()
         self._start(self.refuse(error))
@@ -198,18 +186,11 @@ class DeviceConnection:
         else:
             self._room.set()
 
-    def _start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+    def _start(self, work: Coroutine[None, None, None]) -> None:
         """Run a coroutine for as long as the connection lasts."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return task
-
-    def _most_unread(self) -> DeviceConnection:
-        """The connection of the same key that has left the most unread."""
-        theirs = [each for each in self._shared.connections if each.holder is self.holder]
-        there = [each for each in theirs if not each._hung_up]
-        return max((self, *there), key=lambda each: each._queued_bytes)
 
     def _hang_up(self, reason: str) -> None:
         if not self._hung_up:
@@ -232,7 +213,7 @@ class DeviceConnection:
                 if isinstance(run := self._streams.find(stream), CloudRun):
                     run.receive(message)
             case control.Open() | control.Fetch() | control.ScoreText() if self._takes_nothing:
-                self._streams.fail(stream, OverloadedError(_ENDING, retry_s=_ELSEWHERE_S))
+                self._streams.fail(stream, OverloadedError(ENDING, retry_s=_ELSEWHERE_S))
             case control.Open():
                 make = partial(CloudRun, self._shared, self.pace, message)
                 self._streams.open(stream, make, lane=message.lane)
@@ -310,10 +291,7 @@ class Stream:
 
 
 class Streams:
-    """The streams of a connection by id: opened within the key's limits, served, and ended.
-
-    `room` waits until the device has read enough of what it was sent.
-    """
+    """The streams of a connection by id; `room` waits until the device has read enough."""
 
     def __init__(
         self, shared: Shared, holder: Holder, send: Send, room: Callable[[], Awaitable[object]]
@@ -341,7 +319,7 @@ class Streams:
             serving = make()
         except DragonError as error:
             if not isinstance(error, InvalidRequestError):
-                self._shared.metrics.refused(self._holder.name)
+                self._shared.refused(self._holder)
             self.fail(stream, error)
             return
         task = asyncio.create_task(self._serve(stream, serving, lane))

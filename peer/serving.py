@@ -2,7 +2,7 @@
 
 Each kind of stream has `messages`, which yields the messages to send in order. It raises
 `DragonError` if the device must continue without them, and frees what it holds when closed.
-`tokens` counts the tokens of questions and answers that the stream has read and written so far.
+`tokens` counts those of questions and answers so far.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from dragon.errors import DragonError, InvalidRequestError
 from dragon.inference import scoring, weighting
@@ -62,10 +62,7 @@ own documents. bench/LOG.md has what that costs and saves.
 
 @dataclass(frozen=True)
 class Found:
-    """The cloud's rows, and the passages in them; none in the bare row.
-
-    `unsearched` is how many parts of the corpus were not searched.
-    """
+    """The cloud's rows, the passages in them, and how many shards were left `unsearched`."""
 
     rows: Sequence[Row]
     hits: Sequence[Hit]
@@ -186,22 +183,30 @@ class Retriever:
     def _search(
         self, corpus: Corpus, message: str, top_k: int, *, judged: bool, premise: str
     ) -> list[Hit]:
-        whole = f"{premise} {message}".strip()
-        query = self._computed(lambda: Query.of(whole, self.embedder))
         k = min(top_k, self.engine.model.cache.slots)
-        best = ranked(query.questions, query.vectors, _candidates(corpus, query, k))
+        query, best = self._ranked(corpus, f"{premise} {message}".strip(), k)
         if premise:
             query = replace(query, questions=(plain(message),))
         return self._judged(corpus, query, best, premise)[:k] if judged else best[:k]
 
+    def _ranked(self, corpus: Corpus, message: str, k: int) -> tuple[Query, list[Hit]]:
+        """The query of a message, and candidates; a title says what a whole document is about."""
+        query = self._computed(lambda: Query.of(message, self.embedder))
+        found = [
+            replace(hit, about=hit.title) for hit in corpus.search(query.text, query.vector, k)
+        ]
+        return query, ranked(query.questions, query.vectors, found)
+
     def _judged(
         self, corpus: Corpus, query: Query, best: Sequence[Hit], premise: str = ""
     ) -> list[Hit]:
-        """The lines that answer, best first.
-
-        After a premise, less sure lines count, too.
-        """
-        best = to_read(query.questions, [h for h in best if _nearness(h, query) >= ABOUT])
+        """The lines that answer, best first; after a premise, less sure ones count, too."""
+        about = [
+            hit
+            for hit in best
+            if hit.vector is not None and float(max(query.vectors @ hit.vector)) >= ABOUT
+        ]
+        best = to_read(query.questions, about)
         near = {hit.id: corpus.near(hit) for hit in best}
         reader = LineReader(self.judge, self.embedder)
         least = LEAST if premise else PUBLIC_LEAST
@@ -211,26 +216,13 @@ class Retriever:
 
     def _passages(self, corpus: Corpus, message: str, top_k: int) -> list[Hit]:
         """Passages of a few hundred tokens that answer a message, best first."""
-        query = self._computed(lambda: Query.of(message, self.embedder))
-        best = ranked(query.questions, query.vectors, _candidates(corpus, query, SENTENCES * top_k))
-        hits = self._judged(corpus, query, best)
+        hits = self._judged(corpus, *self._ranked(corpus, message, SENTENCES * top_k))
         near = {hit.id: corpus.near(hit) for hit in hits}
         return [
             replace(hit, text=" ".join(each.text for each in sentences), context=under)
             for hit, sentences in around(hits, near, top_k)
             for under in [heading(sentences[0], near[hit.id]).removeprefix(hit.title)]
         ]
-
-
-def _candidates(corpus: Corpus, query: Query, k: int) -> list[Hit]:
-    """Passages that may answer; a title says what its whole document is about."""
-    found = corpus.search(query.text, query.vector, k)
-    return [replace(hit, about=hit.title) for hit in found]
-
-
-def _nearness(hit: Hit, query: Query) -> float:
-    """The cosine of a passage and the question nearest to it."""
-    return 0.0 if hit.vector is None else float(max(query.vectors @ hit.vector))
 
 
 # The three kinds of streams.
@@ -284,7 +276,6 @@ class CloudRun(Run[Message]):
             self.close()
 
     def receive(self, message: SessionMessage) -> None:
-        """Handle a message of the device's session."""
         if isinstance(message, Draft | Correction):
             self._pace.observe_remote(message)
         super().receive(message)
@@ -309,21 +300,17 @@ class CloudRun(Run[Message]):
         """Do nothing: the device reports the text."""
 
 
+@dataclass(frozen=True)
 class CloudFetch:
-    """Finds documents and sends them, as text or with their KV in bfloat16.
+    """Sends documents as text or KV, for the baselines in which the device answers alone."""
 
-    The device then answers alone: these are the baselines DRCG/Text and DRCG/KV.
-    """
-
-    tokens = 0  # a search reads none
-
-    def __init__(self, shared: Shared, asked: control.Fetch) -> None:
-        self._shared = shared
-        self._asked = asked
+    shared: Shared
+    asked: control.Fetch
+    tokens: ClassVar[int] = 0  # a search reads none
 
     async def messages(self) -> AsyncGenerator[Message, None]:
         """The documents, then their KV. Raises `InvalidRequestError` for KV of another model."""
-        asked, shared = self._asked, self._shared
+        asked, shared = self.asked, self.shared
         model = shared.engine.model
         weights = None if model.kv is None else model.weights
         if asked.weights not in (None, weights):
@@ -343,7 +330,7 @@ class CloudFetch:
 
     async def _kv(self, row: Row) -> bytes:
         """The KV of a row, packed; waits for a slot, as an answer does."""
-        engine = self._shared.engine
+        engine = self.shared.engine
         assert engine.model.kv is not None
         decoder = engine.open([row], (), limit=0)
         try:
@@ -367,7 +354,6 @@ class CloudScoring:
         return len(self._asked.conversation) + len(self._asked.text)
 
     def taken(self) -> None:
-        """The device has room for one more distribution."""
         self._credit.release()
 
     async def _wait_for_room(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import zipfile
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -16,6 +17,7 @@ from openpyxl import Workbook  # type: ignore[import-untyped]
 
 from app.documents.parsing import Batch, Looked, Parsing
 from app.documents.readers.sniff import FileKind
+from dragon.errors import DocumentError
 from harness.pdf import pdf
 
 SHARED: list[Parsing] = []
@@ -84,7 +86,7 @@ def styled_xlsx(names: list[str], formats: list[str], values: list[Any]) -> byte
     sheet.append(values)
     for cell, number_format in zip(sheet[2], formats, strict=True):
         cell.number_format = number_format
-    sheet["H2"] = "=A2*2"
+    sheet.cell(2, len(names) + 1).value = "=A2*2"
     out = io.BytesIO()
     book.save(out)
     return out.getvalue()
@@ -171,6 +173,14 @@ async def parse(
     finally:
         if parsing not in SHARED:
             await parsing.close()
+
+
+async def refused(directory: Path, name: str, content: bytes, message: str, **limits: int) -> None:
+    """A file is not read, for a reason that matches, and nothing of its text is left."""
+    (directory / "in").write_bytes(content)
+    with pytest.raises(DocumentError, match=message):
+        await parse(directory / "in", name, directory / "out", **limits)
+    assert os.listdir(directory) == ["in"]
 
 
 async def text_of(directory: Path, name: str, content: bytes) -> tuple[FileKind, str]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 
+from app.generation.accumulator import AnswerObserver, AnswerState, observing
 from app.generation.cloud_view import Known, View
 from app.generation.events import (
     Detailed,
@@ -64,6 +66,7 @@ class FakeGeneration:
     active: int = 0
     cancelled: int = 0
     requests: list[GenerationRequest] = field(default_factory=list)
+    observers: tuple[AnswerObserver, ...] = ()
 
     def fingerprint(self, mode: Mode) -> str:
         return f"fp_{mode}"
@@ -75,6 +78,12 @@ class FakeGeneration:
         if len(request.conversation) > self.room(request):
             param = "prompt" if request.raw else "messages"
             raise ContextLengthError("too long for the model", param=param)
+
+    async def write(self, answer: AnswerState) -> AsyncGenerator[Event, None]:
+        with observing(answer, *self.observers) as take:
+            async with aclosing(self.generate(answer.request)) as events:
+                async for event in events:
+                    yield take(event)
 
     async def generate(self, request: GenerationRequest) -> AsyncGenerator[Event, None]:
         self.requests.append(request)

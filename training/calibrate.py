@@ -27,8 +27,7 @@ from dragon.retrieval.judge import Judge
 from dragon.retrieval.relevance import Hit
 from training.texts import FOLDER, KEPT_APART, Text, held_out, read_file, read_texts, same
 
-TOGETHER = 10
-"""Texts that are searched at once: the usual wrong answer is a line of another text."""
+TOGETHER = 10  # texts that are searched at once: the usual wrong answer is a line of another text
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,6 @@ class Asked:
         return max((each.odds for each in self.lines), default=-99.0)
 
     def first(self) -> bool:
-        """Whether the line ranked first answers."""
         odds = [each.odds for each in self.lines]
         return bool(odds) and self.right[int(np.argmax(odds))]
 
@@ -59,7 +57,6 @@ class Pool:
     reader: find.LineReader
 
     def read(self, question: str) -> list[JudgedLine[Hit]]:
-        """The lines that are read for a question, judged."""
         vector = self.reader.embedder.embed([question])
         best = find.to_read([question], find.ranked([question], vector, self.every))
         return self.reader.judged(question, best, self.near)
@@ -95,7 +92,6 @@ def asked(
 
 
 def hits_of(text: Text, embedder: Embedder) -> list[Hit]:
-    """The lines of a text as a search finds them."""
     about, lines = subject(text.text), text.lines()
     vectors = embedder.embed([embedded_text(line.text, line.context) for line in lines])
     return [
@@ -132,7 +128,6 @@ def measured(name: str, questions: Sequence[Asked]) -> None:
 
 
 def main() -> None:
-    """Fit the constants and measure with them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--judge", type=Path, help="a directory; default: the embedded one")
     parser.add_argument("--each", type=int, default=4, help="questions a document")

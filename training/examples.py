@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dragon.retrieval.judge import MOST_QUESTION, OUTSIDE, EncodedPair
+from dragon.retrieval.judge import MOST_TOKENS, OUTSIDE, EncodedPair, Pairs, Piece
 from training.texts import Text, same
-
-Tokenize = Callable[[str], list[int]]
-Piece = tuple[int, list[int]]  # a line's number, or OUTSIDE, and its tokens
 
 _UNMARKED = 0.3
 _HEADED = 0.7
@@ -24,17 +21,17 @@ class Passage:
     contexts: tuple[list[int], ...]
 
     @classmethod
-    def of(cls, text: Text, tokenize: Tokenize) -> Passage:
+    def of(cls, text: Text, pairs: Pairs) -> Passage:
         """A text cut as in the product; what lies between the lines belongs to none of them."""
         pieces: list[Piece] = []
         at = 0
         lines = text.lines()
         for number, line in enumerate(lines):
-            if between := tokenize(text.text[at : line.start]):
+            if between := pairs.tokens(text.text[at : line.start]):
                 pieces.append((OUTSIDE, between))
-            pieces.append((number, tokenize(line.text)))
+            pieces.append((number, pairs.tokens(line.text)))
             at = line.end
-        return cls(tuple(pieces), tuple(tokenize(line.context) for line in lines))
+        return cls(tuple(pieces), tuple(pairs.tokens(line.context) for line in lines))
 
     def part(self, first: int, last: int) -> list[Piece]:
         """The lines from `first` to `last`, and what lies between them."""
@@ -50,45 +47,20 @@ class Example:
     answers: tuple[int, ...]
 
 
-def encode(
-    question: Sequence[int], pieces: Sequence[Piece], special: tuple[int, int], most: int
-) -> tuple[EncodedPair, list[int]]:
-    """Encode in at most `most` tokens; also return the original numbers of the renumbered lines."""
-    start, end = special
-    tokens = [start, *question[:MOST_QUESTION], end]
-    segments, lines = [0] * len(tokens), [OUTSIDE] * len(tokens)
-    numbers: list[int] = []
-    for line, piece in pieces:
-        room = most - len(tokens) - 1
-        if room <= 0:
-            break
-        cut = piece[:room]
-        place = OUTSIDE
-        if line != OUTSIDE:
-            place = len(numbers)
-            numbers.append(line)
-        tokens += cut
-        segments += [1] * len(cut)
-        lines += [place] * len(cut)
-    return EncodedPair([*tokens, end], [*segments, 1], [*lines, OUTSIDE]), numbers
-
-
 class Source:
     """Draws passages for questions: the text itself, a part of it, or among others like it."""
 
-    def __init__(
-        self, texts: Sequence[Text], tokenize: Tokenize, special: tuple[int, int], most: int
-    ) -> None:
+    def __init__(self, texts: Sequence[Text], pairs: Pairs, most: int = MOST_TOKENS) -> None:
         self.texts = list(texts)
-        self.passages = [Passage.of(text, tokenize) for text in texts]
-        self.special, self.most = special, most
+        self.passages = [Passage.of(text, pairs) for text in texts]
+        self.pairs, self.most = pairs, most
         self.questions = [  # index of the text, question, answer
             (place, question, answer)
             for place, text in enumerate(texts)
             for question, answer in [*text.asked, *((each, "") for each in text.unasked)]
         ]
-        self._mark = tokenize("?")
-        self.encoded = [tokenize(question.rstrip("?. ")) for _, question, _ in self.questions]
+        self._mark = pairs.tokens("?")
+        self.encoded = [pairs.tokens(question.rstrip("?. ")) for _, question, _ in self.questions]
         self._lines = [
             [n for n, line in enumerate(texts[place].lines()) if answer and same(line.text, answer)]
             for place, _, answer in self.questions
@@ -97,7 +69,6 @@ class Source:
         """For each question, other texts with lines similar to it."""
 
     def draw(self, number: int, rng: random.Random) -> Example:
-        """An example of one question."""
         place = self.questions[number][0]
         answers = self._lines[number]
         kind = rng.random()
@@ -120,24 +91,15 @@ class Source:
                 self._part(other, self.most // 2, (), rng)
                 for other in self._others(number, rng.randint(1, 3), rng)
             ]
-        marked = rng.random() >= _UNMARKED
-        return self._joined(number, parts, place, self.most, marked=marked)
+        return self._joined(number, parts, place, marked=rng.random() >= _UNMARKED)
 
     def whole(self, number: int) -> Example:
-        """A question with its whole text."""
-        place = self.questions[number][0]
-        marked = self.questions[number][1].endswith("?")
+        place, question, _ = self.questions[number]
         parts = [(place, list(self.passages[place].pieces))]
-        return self._joined(number, parts, place, 512, marked=marked)
+        return self._joined(number, parts, place, marked=question.endswith("?"))
 
     def _joined(
-        self,
-        number: int,
-        parts: Sequence[tuple[int, list[Piece]]],
-        place: int,
-        most: int,
-        *,
-        marked: bool,
+        self, number: int, parts: Sequence[tuple[int, list[Piece]]], place: int, *, marked: bool
     ) -> Example:
         pieces, origin = list[Piece](), list[tuple[int, int]]()
         for text, part in parts:
@@ -148,9 +110,10 @@ class Source:
                     origin.append((text, line))
                 pieces.append((own, tokens))
         question = [*self.encoded[number], *(self._mark if marked else ())]
-        encoded, kept = encode(question, pieces, self.special, most)
+        encoded = self.pairs.joined(question, pieces, self.most)
         right = {(place, line) for line in self._lines[number]}
-        return Example(encoded, tuple(n for n, old in enumerate(kept) if origin[old] in right))
+        read = origin[: 1 + max(encoded.lines)]
+        return Example(encoded, tuple(n for n, line in enumerate(read) if line in right))
 
     def _others(self, number: int, count: int, rng: random.Random) -> list[int]:
         near, place = self.near[number], self.questions[number][0]

@@ -7,7 +7,6 @@ from dragon.retrieval.embedder import Embedder
 
 
 def main() -> None:
-    """Write the vectors beside the exchanges."""
     np.save(VECTORS, Embedder.load().embed([each.message for each in read()]).astype(np.float16))
 
 

@@ -14,7 +14,7 @@ import json
 import random
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,12 +30,19 @@ from transformers import BertConfig, BertModel, MPNetConfig, MPNetModel
 
 from app.generation import everyday
 from dragon.retrieval.embedder import read_weights
-from dragon.retrieval.judge import NOTES, WEIGHTS, EncodedPair, JudgeNetwork, PaddedPairs, outcomes
-from training.examples import Example, Source, encode
+from dragon.retrieval.judge import (
+    NOTES,
+    WEIGHTS,
+    EncodedPair,
+    JudgeNetwork,
+    PaddedPairs,
+    Pairs,
+    outcomes,
+)
+from training.examples import Example, Source
 from training.texts import (
     FOLDER,
     KEPT_APART,
-    Text,
     grounded,
     held_out,
     read_file,
@@ -50,8 +57,7 @@ ROWS, POOL = (64 if DEVICE == "cuda" else 32), 8
 
 RATES = {"teacher": (4e-5, 5e-4), "student": (1.5e-4, 1e-3)}
 WARM_UP = 100
-LABELLED = 0.3
-"""Weight of the labels relative to the teacher's distribution."""
+LABELLED = 0.3  # weight of the labels relative to the teacher's distribution
 
 
 @dataclass(frozen=True)
@@ -116,7 +122,6 @@ class Student(JudgeNetwork):
         self.encoder.embeddings.requires_grad_(False)
 
     def states(self, batch: PaddedPairs) -> Tensor:
-        """See `JudgeNetwork`."""
         made: Tensor = self.encoder(
             input_ids=batch.tokens, attention_mask=batch.mask, token_type_ids=batch.segments
         ).last_hidden_state
@@ -142,7 +147,6 @@ class Teacher(JudgeNetwork):
         self.register_buffer("ids", ids, persistent=False)
 
     def states(self, batch: PaddedPairs) -> Tensor:
-        """See `JudgeNetwork`."""
         ids: Tensor = self.ids
         made: Tensor = self.encoder(
             input_ids=ids[batch.tokens], attention_mask=batch.mask
@@ -175,10 +179,10 @@ def unpacked(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     return made
 
 
-def loss_of(logits: Tensor, drawn: Drawn, said: Tensor | None) -> Tensor:
+def loss_of(logits: Tensor, answers: Tensor, said: Tensor | None) -> Tensor:
     """Cross-entropy with the labels, or mostly with the distribution that a teacher `said`."""
     known = outcomes(logits.float())
-    right = known.masked_fill(drawn.answers == 0, -torch.inf).logsumexp(1)
+    right = known.masked_fill(answers == 0, -torch.inf).logsumexp(1)
     if said is None:
         return -right.mean()
     mixed = torch.where(said > 0, said * (said.clamp(min=1e-9).log() - known), 0.0).sum(1)
@@ -210,23 +214,28 @@ def train(
     network.train()
     began, total = time.monotonic() - spent, 0.0
     saved = time.monotonic()
+
+    def keep() -> None:
+        state = {"network": network.state_dict(), "optimizer": optimizer.state_dict()}
+        torch.save(state | {"spent": time.monotonic() - began, "step": step}, kept)
+
     for drawn in draws:
         part = (time.monotonic() - began) / (60 * minutes)
         if part >= 1:
             break
         for group, rate in zip(optimizer.param_groups, rates, strict=True):
             group["lr"] = rate * min(1.0, (step + 1) / WARM_UP) * min(1.0, 1.02 - part)
-        moved = to_device(drawn)
+        rows, answers = drawn.rows.to(DEVICE), drawn.answers.to(DEVICE)
         with torch.autocast(DEVICE, torch.bfloat16):
             said = None
             if teacher is not None:
                 with torch.inference_mode():
-                    said = outcomes(teacher(moved.rows).float()).exp()
+                    said = outcomes(teacher(rows).float()).exp()
                 said = said.clone()
-            logits = network(moved.rows)
-            loss = loss_of(logits, moved, said)
-            none = network.needs_none(moved.messages).float()
-            loss = loss + 0.2 * functional.binary_cross_entropy_with_logits(none, moved.needless)
+            loss = loss_of(network(rows), answers, said)
+            none = network.needs_none(drawn.messages.to(DEVICE)).float()
+            needless = drawn.needless.to(DEVICE)
+            loss = loss + 0.2 * functional.binary_cross_entropy_with_logits(none, needless)
         optimizer.zero_grad(set_to_none=True)
         torch.autograd.backward(loss)
         nn.utils.clip_grad_norm_(network.parameters(), 1.0)
@@ -238,23 +247,14 @@ def train(
             total = 0.0
         if time.monotonic() - saved > 240:
             saved = time.monotonic()
-            torch.save({"network": network.state_dict(), "optimizer": optimizer.state_dict(),
-                        "spent": saved - began, "step": step}, kept)  # fmt: skip
+            keep()
     network.eval()
-    torch.save({"network": network.state_dict(), "optimizer": optimizer.state_dict(),
-                "spent": time.monotonic() - began, "step": step}, kept)  # fmt: skip
+    keep()
     print(f"{kind}: {step} steps", flush=True)
-
-
-def to_device(drawn: Drawn) -> Drawn:
-    """The batch on the GPU, where there is one."""
-    return Drawn(drawn.rows.to(DEVICE), drawn.answers.to(DEVICE), drawn.messages.to(DEVICE),
-                 drawn.needless.to(DEVICE))  # fmt: skip
 
 
 @torch.inference_mode()
 def logits_of(network: JudgeNetwork, rows: Sequence[EncodedPair]) -> list[np.ndarray]:
-    """The logits of each row's lines."""
     made: list[np.ndarray] = []
     for at in range(0, len(rows), ROWS):
         part = rows[at : at + ROWS]
@@ -287,7 +287,7 @@ def find_near(source: Source, encoder: nn.Module, count: int = 12) -> list[list[
     def vectors(rows: Sequence[Sequence[int]]) -> Tensor:
         made = []
         order = sorted(range(len(rows)), key=lambda n: len(rows[n]))
-        start, end = source.special
+        start, end = source.pairs.start, source.pairs.end
         for at in range(0, len(order), 512):
             texts = [rows[n][:24] for n in order[at : at + 512]]
             part = [
@@ -321,69 +321,43 @@ def find_near(source: Source, encoder: nn.Module, count: int = 12) -> list[list[
     return near
 
 
-def read_messages(
-    tokenizer: Tokenizer, questions: Sequence[str], special: tuple[int, int]
-) -> list[tuple[EncodedPair, bool]]:
-    """Messages, and whether they need no document."""
+def read_messages(pairs: Pairs, questions: Sequence[str]) -> list[tuple[EncodedPair, bool]]:
     lookups = (FOLDER / "lookups.jsonl").read_text("utf-8").splitlines()
     told = [(each.message, True) for each in everyday.read()]
     told += 4 * [(json.loads(line)["q"], False) for line in lookups]
     told += [(question, False) for question in questions]
-    return [
-        (encode(tokenizer.encode(text, add_special_tokens=False).ids, [], special, 64)[0], none)
-        for text, none in told
-    ]
+    return [(pairs.encode(text, ()), none) for text, none in told]
 
 
 def main() -> None:
-    """Train teacher and student, and write the student's weights."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument(
         "--base", type=Path, required=True, help="the packaged embedder's directory"
     )
     parser.add_argument("--teacher", type=Path, help="all-mpnet-base-v2's directory; default: none")
-    parser.add_argument("--most", type=int, default=320, help="tokens of question and passage")
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--minutes", type=float, nargs=2, default=(120, 120))
     parser.add_argument("--workers", type=int, default=0)
-    parser.add_argument("--few", type=int, default=0, help="texts, for a trial")
     options = parser.parse_args()
-    if options.few:
-        global ROWS, POOL
-        ROWS, POOL = 4, 2
     options.work.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(1)
     torch.set_float32_matmul_precision("high")
-    tokenizer = Tokenizer.from_file(str(options.base / "tokenizer.json"))
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    vocabulary = tokenizer.get_vocab()
-    special = vocabulary["[CLS]"], vocabulary["[SEP]"]
-
-    def tokenize(text: str) -> list[int]:
-        ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
-        return ids
-
+    pairs = Pairs(Tokenizer.from_file(str(options.base / "tokenizer.json")))
     began = time.monotonic()
     written = read_texts()
-    if options.few:
-        written = written[: options.few]
-    held = [text for text in written if held_out(text.text)]
     labelled = [text for text in written if not held_out(text.text)]
-    labelled += list(grounded(options.data / "grounded_qa_train.jsonl"))[: options.few or None]
+    labelled += grounded(options.data / "grounded_qa_train.jsonl")
     others = strangers(options.data)
-    source = Source([*labelled, *others], tokenize, special, options.most)
-    few = min(options.few, 3) or None
+    source = Source([*labelled, *others], pairs)
     measured_on = {
-        "documents": list(read_file(FOLDER / "questions" / KEPT_APART))[:few],
-        "held out": held,
-        "squad": squad(options.data)[: few or 1200],
+        "documents": list(read_file(FOLDER / "questions" / KEPT_APART)),
+        "held out": [text for text in written if held_out(text.text)],
     }
     validation = {}
     for name, texts in measured_on.items():
-        whole = Source(texts, tokenize, special, 512)
+        whole = Source(texts, pairs, 512)
         validation[name] = [whole.whole(n) for n in range(len(whole.questions))]
     small = Student(options.base).to(DEVICE)
     near = options.work / f"near-{len(source.questions)}.json"
@@ -391,7 +365,7 @@ def main() -> None:
         near.write_text(json.dumps(find_near(source, small.encoder)))
     source.near = json.loads(near.read_text())
     questions = [text for _, text, _ in source.questions]
-    messages = read_messages(tokenizer, questions[::4], special)
+    messages = read_messages(pairs, questions[::4])
     needless = sum(none for _, none in messages)
     print(f"{len(labelled)} and {len(others)} texts, {len(source.questions)} questions, "
           f"{needless} needless, {time.monotonic() - began:.0f} s", flush=True)  # fmt: skip
@@ -405,8 +379,8 @@ def main() -> None:
 
     large = None
     if options.teacher:
-        large = Teacher(options.teacher, vocabulary).to(DEVICE)
-        alone = Source(labelled, tokenize, special, options.most)
+        large = Teacher(options.teacher, pairs.vocabulary).to(DEVICE)
+        alone = Source(labelled, pairs)
         alone.near = [[n for n in row if n < len(labelled)]
                       for row in source.near[: len(alone.questions)]]  # fmt: skip
         train(large, "teacher", loader(alone, 1), options.minutes[0], options.work / "teacher.pt")
@@ -421,21 +395,6 @@ def main() -> None:
     save(small, options.out, options.base)
     for name, examples in validation.items():
         measured(small, f"student, {name}", examples)
-
-
-def squad(data: Path) -> list[Text]:
-    """SQuAD 2.0's questions with their paragraphs, for measuring only."""
-    made = []
-    for number, line in enumerate((data / "squad2_dev_open.jsonl").read_text("utf-8").splitlines()):
-        row = json.loads(line)
-        text = Text(f"squad:{number}", row["context"])
-        own = [each.text for each in text.lines() if any(a in each.text for a in row["answers"])]
-        if row["unanswerable"]:
-            made.append(replace(text, unasked=(row["question"],)))
-        elif own:
-            made.append(replace(text, asked=tuple((row["question"], each) for each in own[:1])))
-    random.Random(1).shuffle(made)
-    return made
 
 
 def save(network: JudgeNetwork, out: Path, base: Path) -> None:

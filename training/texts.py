@@ -14,9 +14,7 @@ from pathlib import Path
 from dragon.retrieval.chunking import ChunkSentence, sentences
 
 FOLDER = Path(__file__).parent / "data"
-KEPT_APART = "documents.jsonl"
-"""Long documents that are measured on, and never trained on."""
-
+KEPT_APART = "documents.jsonl"  # long documents that are measured on, and never trained on
 _HELD_OUT = 10
 _LENGTHS = 250, 1000  # characters of a stranger
 _BOOKS = 25_000_000  # characters that are read of them
@@ -47,11 +45,7 @@ def same(piece: str, answer: str) -> bool:
 
 
 def read_texts() -> list[Text]:
-    """The texts to train on, file by file.
-
-    Raises:
-        ValueError: an answer is not in its text.
-    """
+    """The texts to train on, file by file. Raises ValueError if an answer is not in its text."""
     return [
         text for path in sorted((FOLDER / "questions").glob("*.jsonl")) if path.name != KEPT_APART
         for text in read_file(path)

@@ -23,8 +23,7 @@ from dragon.retrieval.judge import Judge
 from training.calibrate import pools
 from training.texts import FOLDER, KEPT_APART, read_file
 
-_EACH = 3
-"""Questions of its own, and of the world's, that a document is asked."""
+_EACH = 3  # questions of its own, and of the world's, that a document is asked
 
 Odds = npt.NDArray[np.float64]
 
@@ -50,7 +49,6 @@ def kind_of(row: dict[str, str]) -> int:
 
 
 def states_of(questions: Sequence[str], judge: Judge) -> npt.NDArray[np.float32]:
-    """float32 [questions, 2 * width]."""
     made = [judge.state(question) for question in questions]
     assert all(each is not None for each in made), "all are in a script that the judge reads"
     return np.array(made)
@@ -73,7 +71,6 @@ def asked(
 
 
 def main() -> None:
-    """Fit, write the weights, and print their accuracy and the weight of the question."""
     lines = (FOLDER / "whose.jsonl").read_text("utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
     kinds, judge = [kind_of(row) for row in rows], Judge.load()

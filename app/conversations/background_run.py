@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing, suppress
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext, suppress
 
 from app.conversations.record import Before, Ending, Written
 from app.conversations.store import ConversationStore
@@ -16,6 +16,7 @@ from app.problems import reported
 from app.storage.tables import MessageState, StoredMessage
 
 Prepare = Callable[[], Awaitable[tuple[GenerationRequest, int]]]
+Place = Callable[[], AbstractAsyncContextManager[None]]
 
 _TOGETHER_S = 0.04
 """Events within this time are read together, so that their text is rendered once."""
@@ -36,16 +37,20 @@ class BackgroundRun:
         self._changed = asyncio.Event()
         self._first: float | None = None
         self._ended: float | None = None
-        self._task: asyncio.Task[None] | None = None
 
-    def start(self, prepare: Prepare, write: Write) -> asyncio.Task[None]:
-        self._task = asyncio.create_task(self._run(prepare, write), name=self.id)
-        return self._task
+    def start(self, prepare: Prepare, write: Write, place: Place) -> None:
+        self.task = asyncio.create_task(self._run(prepare, write, place), name=self.id)
 
     def stop(self) -> None:
         """End it; what is written stays. Does nothing when repeated or after the end."""
+
+        def cancel() -> None:
+            ended = self.written.ending is not None
+            if not ended and not self.task.cancelling():
+                self.task.cancel()
+
         # Later, since a task cancelled before its first step runs none of its code.
-        asyncio.get_running_loop().call_soon(self._cancel)
+        asyncio.get_running_loop().call_soon(cancel)
 
     async def follow(self) -> AsyncGenerator[Sequence[Event], None]:
         """All events so far, then more as they come; with the last ones it is `over`."""
@@ -77,12 +82,7 @@ class BackgroundRun:
             return 0
         return round(1000 * ((self._ended or time.monotonic()) - self._first))
 
-    def _cancel(self) -> None:
-        ended = self.written.ending is not None
-        if self._task is not None and not ended and not self._task.cancelling():
-            self._task.cancel()
-
-    async def _run(self, prepare: Prepare, write: Write) -> None:
+    async def _run(self, prepare: Prepare, write: Write, place: Place) -> None:
         over = asyncio.Event()
         saver = asyncio.create_task(self._save_until(over))
         try:
@@ -90,7 +90,7 @@ class BackgroundRun:
             await asyncio.sleep(0)
             request, self.written.left_out = await prepare()
             self.written.answer = answer = AnswerState(request)
-            async with aclosing(write(answer)) as events:
+            async with place(), aclosing(write(answer)) as events:
                 async for event in events:
                     if isinstance(event, TextDelta):
                         self._first = self._first or time.monotonic()
@@ -108,7 +108,10 @@ class BackgroundRun:
                 # Not cancelled: an interrupted transaction would keep the database locked.
                 await asyncio.gather(saver, return_exceptions=True)
                 # Whoever sees the end finds the whole answer stored.
-                await self._save()
+                written, ending = self.written, self.written.ending
+                state = MessageState.WRITING if ending is None else ending.state
+                whole = (written.text, written.record, written.tokens)
+                await self._store.save(self.id, state, *whole)
             except Exception as error:
                 self._end(Ending(MessageState.ERROR, reported(error, "storing an answer")))
             finally:
@@ -133,21 +136,19 @@ class BackgroundRun:
             written = self.written
             await self._store.save(self.id, MessageState.WRITING, written.text, written.record)
 
-    async def _save(self) -> None:
-        written = self.written
-        state = MessageState.WRITING if written.ending is None else written.ending.state
-        await self._store.save(self.id, state, written.text, written.record, written.tokens)
-
 
 class BackgroundRuns:
     """The answers in progress by id, written by `model`; `close` stops and stores them all."""
 
-    def __init__(self, store: ConversationStore, write: Write, model: str) -> None:
+    def __init__(
+        self, store: ConversationStore, write: Write, model: str, place: Place = nullcontext
+    ) -> None:
+        """Each answer is written in a `place` of its own."""
         self._store = store
         self._model = model
         self._write = write
+        self._place = place
         self._running: dict[str, BackgroundRun] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, answer: StoredMessage, prepare: Prepare) -> BackgroundRun:
         """Begin to write an answer, or to continue one.
@@ -156,14 +157,8 @@ class BackgroundRuns:
         """
         run = BackgroundRun(answer, self._store, self._model)
         self._running[answer.id] = run
-        task = run.start(prepare, self._write)
-        self._tasks.add(task)
-
-        def ended(task: asyncio.Task[None]) -> None:
-            self._tasks.discard(task)
-            self._running.pop(run.id, None)
-
-        task.add_done_callback(ended)
+        run.start(prepare, self._write, self._place)
+        run.task.add_done_callback(lambda _: self._running.pop(run.id, None))
         return run
 
     def get(self, answer_id: str) -> BackgroundRun | None:
@@ -192,8 +187,9 @@ class BackgroundRuns:
 
     async def close(self) -> None:
         """Let answers that are nearly done finish, and stop the others."""
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=_DRAIN_S)
+        tasks = [run.task for run in self._running.values()]
+        if tasks:
+            await asyncio.wait(tasks, timeout=_DRAIN_S)
         for run in self._running.values():
             run.stop()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)

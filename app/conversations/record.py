@@ -8,8 +8,7 @@ of them in the text, `phrases` of the device's own, `asked` (how it was requeste
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from app.generation.accumulator import AnswerState
@@ -45,50 +44,6 @@ def sources(found: SourcesFound) -> Fields:
     return fields
 
 
-def provenance(detail: TokenDetail, offset: int = 0) -> Fields:
-    """A token's provenance, its character range moved by `offset`."""
-    return {
-        **detail.provenance(),
-        "start": detail.start + offset,
-        "end": detail.end + offset,
-    }
-
-
-def citations(found: Sequence[Citation], offset: int = 0) -> list[Fields]:
-    """Citations, their character ranges moved by `offset`."""
-    moved = (replace(each, start=each.start + offset, end=each.end + offset) for each in found)
-    return [asdict(each) for each in moved]
-
-
-def finished(answer: AnswerState) -> Fields:
-    """The end of a finished answer."""
-    end = answer.end
-    return {
-        "finish_reason": end.reason,
-        "ledger": answer.request.id,
-        "usage": _usage(end.prompt_tokens, end.completion_tokens),
-        "dragon": {
-            **end.stats,
-            "participation": end.participation,
-            "verdicts": end.verdicts,
-            "trace": end.trace,
-        },
-    }
-
-
-def cancelled(answer: AnswerState | None) -> Fields:
-    """The end of an answer that was stopped; `answer` is None if it had not begun."""
-    return {
-        "finish_reason": "cancelled",
-        "ledger": answer.request.id if answer else None,
-        "usage": _usage(
-            len(answer.request.conversation) if answer else 0,
-            len(answer.tokens) if answer else 0,
-        ),
-        "dragon": {"participation": answer.participation if answer else []},
-    }
-
-
 def _usage(prompt: int, completion: int) -> dict[str, int]:
     return {"prompt_tokens": prompt, "completion_tokens": completion}
 
@@ -111,8 +66,8 @@ class Written:
     def tokens(self) -> list[Any]:
         """The provenance of its tokens, as far as it is known."""
         details = self.answer.details if self.answer else []
-        begun = len(self.before.text)
-        return [*self.before.tokens, *(provenance(detail, begun) for detail in details)]
+        moved = [detail.provenance() | self._moved(detail) for detail in details]
+        return [*self.before.tokens, *moved]
 
     @property
     def seams(self) -> list[list[Any]]:
@@ -157,8 +112,8 @@ class Written:
             if self.answer.found is not None:
                 record |= sources(self.answer.found)
             if self.answer.citations:
-                offset = len(self.before.text)
-                record["citations"] = citations(self.answer.citations, offset)
+                found = self.answer.citations
+                record["citations"] = [asdict(each) | self._moved(each) for each in found]
         if self.ending is not None:
             end = self.end()
             record |= end if self.ending.problem else {"done": end}
@@ -169,12 +124,36 @@ class Written:
         assert self.ending is not None, "it has ended"
         if self.ending.problem is not None:
             return {**self.ending.problem.shown(), "ledgers": self.ledgers}
+        answer, ledger = self.answer, self.answer.request.id if self.answer else None
         if self.ending.state == MessageState.STOPPED:
-            return {**cancelled(self.answer), "ledgers": self.ledgers}
-        assert self.answer is not None, "it was written"
-        end = finished(self.answer)
-        end["dragon"]["asked"] = self._asked(self.answer.request)
-        return {**end, "ledgers": self.ledgers}
+            asked = len(answer.request.conversation) if answer else 0
+            return {
+                "finish_reason": "cancelled",
+                "ledger": ledger,
+                "usage": _usage(asked, len(answer.tokens) if answer else 0),
+                "dragon": {"participation": answer.participation if answer else []},
+                "ledgers": self.ledgers,
+            }
+        assert answer is not None, "it was written"
+        end = answer.end
+        return {
+            "finish_reason": end.reason,
+            "ledger": ledger,
+            "usage": _usage(end.prompt_tokens, end.completion_tokens),
+            "dragon": {
+                **end.stats,
+                "participation": end.participation,
+                "verdicts": end.verdicts,
+                "trace": end.trace,
+                "asked": self._asked(answer.request),
+            },
+            "ledgers": self.ledgers,
+        }
+
+    def _moved(self, part: TokenDetail | Citation) -> dict[str, int]:
+        """The place in the whole text of a part of what is being written."""
+        begun = len(self.before.text)
+        return {"start": part.start + begun, "end": part.end + begun}
 
     def _asked(self, request: GenerationRequest) -> Fields:
         return {

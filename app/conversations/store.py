@@ -31,14 +31,11 @@ from dragon.localizable import localizable
 _TITLE = 60
 _WORD = re.compile(r"\w+")
 _insertion: ColumnElement[int] = literal_column("conversations.rowid")
+_NO_MESSAGE = localizable("chat.message", "This message no longer exists.")
 
 
-@dataclass(frozen=True)
-class Listed:
-    """A conversation in the list; `found` is the snippet that a search found, else None."""
-
-    conversation: Conversation
-    found: str | None = None
+Listed = tuple[Conversation, str | None]
+"""A conversation in the list, and the snippet that a search found."""
 
 
 class ConversationStore:
@@ -90,12 +87,13 @@ class ConversationStore:
             else:
                 query = query.where(Conversation.archived.is_(archived), ~Conversation.pinned)
             rows = await session.scalars(query.limit(limit))
-            return [Listed(row, found.get(row.id)) for row in rows]
+            return [(row, found.get(row.id)) for row in rows]
 
     async def pinned(self, project: str | None = None) -> Sequence[Listed]:
+        """All that are pinned, the latest first."""
         async with self._sessions() as session:
             rows = await session.scalars(_latest(project).where(Conversation.pinned))
-            return [Listed(row) for row in rows]
+            return [(row, None) for row in rows]
 
     async def get(self, identity: str) -> Conversation:
         """One conversation. Raises `NotFoundError`."""
@@ -106,8 +104,7 @@ class ConversationStore:
         """All its messages, parents first and branches in order. Raises `NotFoundError`."""
         async with self._sessions() as session:
             await _conversation(session, identity)
-            query = select(StoredMessage).where(StoredMessage.conversation_id == identity)
-            return (await session.scalars(query.order_by(StoredMessage.number))).all()
+            return await _messages(session, StoredMessage.conversation_id == identity)
 
     async def message(self, identity: str) -> StoredMessage:
         """One message. Raises `NotFoundError`."""
@@ -122,15 +119,15 @@ class ConversationStore:
         above: str | None = identity
         while above is not None:
             if above not in known:  # deleted at this moment
-                raise _no_message()
+                raise NotFoundError(_NO_MESSAGE)
             path.append(known[above])
             above = path[-1].parent_id
         return path[::-1]
 
     async def answers(self, question: str) -> Sequence[StoredMessage]:
+        """All answers to a question, the earliest first."""
         async with self._sessions() as session:
-            query = select(StoredMessage).where(StoredMessage.parent_id == question)
-            return (await session.scalars(query.order_by(StoredMessage.number))).all()
+            return await _messages(session, StoredMessage.parent_id == question)
 
     async def ask(
         self,
@@ -166,10 +163,8 @@ class ConversationStore:
             if parent is not None:
                 above = await _message(session, parent)
                 if above.conversation_id != found.id or above.role != "assistant":
-                    raise InvalidRequestError(
-                        localizable("chat.order", "A question must follow an answer."),
-                        param="parent",
-                    )
+                    order = localizable("chat.order", "A question must follow an answer.")
+                    raise InvalidRequestError(order, param="parent")
             asked = await _add(session, found, parent, "user", question, private=private)
             answer = await _add(session, found, asked.id, "assistant", "", private=private)
             return found, asked, answer
@@ -181,10 +176,8 @@ class ConversationStore:
         async with self._sessions.begin() as session:
             asked = await _message(session, question)
             if asked.role != "user":
-                raise InvalidRequestError(
-                    localizable("chat.question", "Only a question can be answered."),
-                    param="message",
-                )
+                wrong = localizable("chat.question", "Only a question can be answered.")
+                raise InvalidRequestError(wrong, param="message")
             found = await _conversation(session, asked.conversation_id)
             # A private question stays private.
             kept = private or asked.private
@@ -200,9 +193,8 @@ class ConversationStore:
         async with self._sessions.begin() as session:
             answer = await _message(session, identity)
             if answer.role != "assistant" or answer.state == MessageState.WRITING:
-                raise InvalidRequestError(
-                    localizable("chat.answer", "Only a finished answer goes on."), param="message"
-                )
+                unfinished = localizable("chat.answer", "Only a finished answer goes on.")
+                raise InvalidRequestError(unfinished, param="message")
             answer.state = MessageState.WRITING
             if private and not answer.private:
                 answer.record = {**answer.record, "private_from": len(answer.text)}
@@ -225,12 +217,8 @@ class ConversationStore:
         for each in known.values():
             text, record = await each.of(text, record, state)
         async with self._sessions.begin() as session:
-            saved = await session.scalar(
-                update(StoredMessage)
-                .where(StoredMessage.id == identity)
-                .values(state=state)
-                .returning(StoredMessage)
-            )
+            mine = update(StoredMessage).where(StoredMessage.id == identity)
+            saved = await session.scalar(mine.values(state=state).returning(StoredMessage))
             if saved is not None:
                 # Checked within the transaction, after its first write: no document is deleted or
                 # redacted from here on.
@@ -242,11 +230,8 @@ class ConversationStore:
                 saved.text, saved.record = text, without(record, cites.difference(there))
                 if tokens is not None or held:
                     saved.tokens = [] if held else list(tokens or ())
-                await session.execute(
-                    update(Conversation)
-                    .where(Conversation.id == saved.conversation_id)
-                    .values(updated_at=int(time.time()))
-                )
+                its = update(Conversation).where(Conversation.id == saved.conversation_id)
+                await session.execute(its.values(updated_at=int(time.time())))
                 if state != MessageState.WRITING:
                     await message_search.index(session, saved)
         if saved is None or state != MessageState.WRITING:
@@ -294,13 +279,10 @@ class ConversationStore:
             return found
 
     async def ledgers(self, identity: str, answer: str | None = None) -> set[str]:
-        """The ids in the ledger of a conversation's answers, or of one and those after it.
-
-        Raises `NotFoundError`.
-        """
+        """The ledger ids of all answers, or of one and those after it. Raises `NotFoundError`."""
         messages = await self.messages(identity)
         chosen = messages if answer is None else _turn(messages, answer)
-        return {key for each in chosen for key in _ledgers(each)}
+        return set(_ledgers(chosen))
 
     async def delete(self, identity: str) -> None:
         """Delete a conversation, on disk and from the search. Raises `NotFoundError`."""
@@ -318,8 +300,7 @@ class ConversationStore:
             # The first statement writes: nothing follows the turn from here on.
             await session.execute(update(StoredMessage).where(false()).values(text=""))
             conversation = (await _message(session, answer)).conversation_id
-            of_it = select(StoredMessage).where(StoredMessage.conversation_id == conversation)
-            messages = (await session.scalars(of_it.order_by(StoredMessage.number))).all()
+            messages = await _messages(session, StoredMessage.conversation_id == conversation)
             turn = _turn(messages, answer)
             question, gone = turn[0], {message.id for message in turn}
             for each in gone:
@@ -327,14 +308,14 @@ class ConversationStore:
             if len(gone) == len(messages):
                 await _delete(session, conversation)
             else:
-                await _forget_given(session, turn)
+                await blank_given(session, _ledgers(turn))
                 await session.execute(delete(StoredMessage).where(StoredMessage.id == question.id))
                 changed = await _conversation(session, conversation)
                 if changed.leaf in gone:
                     others = (message.id for message in messages if message.id not in gone)
                     changed.leaf = question.parent_id or next(others)
                 for identity in gone:
-                    await message_search.forget(session, identity)
+                    await message_search.forget(session, message=identity)
             await message_search.merge(session)
         await self._purge.now()
 
@@ -352,26 +333,18 @@ def title_of(question: str) -> str:
     return line[:_TITLE].rsplit(" ", 1)[0].rstrip(",.;:") + "…"
 
 
-async def _forget_given(session: AsyncSession, messages: Iterable[StoredMessage]) -> None:
-    """Blank the words in the ledger that the cloud was asked with for these answers."""
-    await blank_given(session, [key for each in messages for key in _ledgers(each)])
-
-
 async def _delete(session: AsyncSession, conversation: str) -> None:
-    asked = StoredMessage.conversation_id == conversation
-    await _forget_given(session, await session.scalars(select(StoredMessage).where(asked)))
+    mine = StoredMessage.conversation_id == conversation
+    await blank_given(session, _ledgers(await _messages(session, mine)))
     await session.delete(await _conversation(session, conversation))
-    await message_search.forget_conversation(session, conversation)
+    await message_search.forget(session, conversation=conversation)
 
 
 def _turn(messages: Sequence[StoredMessage], answer: str) -> list[StoredMessage]:
-    """A question, its answer and what follows, of a conversation's messages in order.
-
-    Raises `NotFoundError`.
-    """
+    """A question, its answer and what follows, of all messages. Raises `NotFoundError`."""
     parents = {message.id: message.parent_id for message in messages}
     if answer not in parents:
-        raise _no_message()
+        raise NotFoundError(_NO_MESSAGE)
     ids = {parents[answer] or answer}
     for message in messages:  # parents come first
         if message.parent_id in ids:
@@ -379,13 +352,17 @@ def _turn(messages: Sequence[StoredMessage], answer: str) -> list[StoredMessage]
     return [message for message in messages if message.id in ids]
 
 
-def _ledgers(message: StoredMessage) -> Sequence[str]:
-    ledgers: Sequence[str] = message.record.get("ledgers", ())
-    return ledgers
+def _ledgers(messages: Iterable[StoredMessage]) -> list[str]:
+    return [key for each in messages for key in each.record.get("ledgers", ())]
 
 
 def _new_id(kind: str) -> str:
     return f"{kind}-{secrets.token_hex(12)}"
+
+
+async def _messages(session: AsyncSession, which: ColumnElement[bool]) -> Sequence[StoredMessage]:
+    query = select(StoredMessage).where(which).order_by(StoredMessage.number)
+    return (await session.scalars(query)).all()
 
 
 async def _conversation(session: AsyncSession, identity: str) -> Conversation:
@@ -396,12 +373,8 @@ async def _conversation(session: AsyncSession, identity: str) -> Conversation:
 
 async def _message(session: AsyncSession, identity: str) -> StoredMessage:
     if (found := await session.get(StoredMessage, identity)) is None:
-        raise _no_message()
+        raise NotFoundError(_NO_MESSAGE)
     return found
-
-
-def _no_message() -> NotFoundError:
-    return NotFoundError(localizable("chat.message", "This message no longer exists."))
 
 
 async def _add(
@@ -413,15 +386,14 @@ async def _add(
     *,
     private: bool,
 ) -> StoredMessage:
-    last = select(func.max(StoredMessage.number)).where(
-        StoredMessage.conversation_id == conversation.id
-    )
+    mine = StoredMessage.conversation_id == conversation.id
+    last = await session.scalar(select(func.max(StoredMessage.number)).where(mine))
     now = int(time.time())
     message = StoredMessage(
         id=_new_id("msg"),
         conversation_id=conversation.id,
         parent_id=parent,
-        number=(await session.scalar(last) or 0) + 1,
+        number=(last or 0) + 1,
         role=role,
         text=body,
         private=private,
@@ -463,10 +435,9 @@ class Projects:
             chats = {row[0]: row[1] for row in await session.execute(of_project)}
             every = await session.scalars(select(Project))
             instructions = {project.name: project.instruction for project in every}
-        names = sorted({name for name in files if name} | instructions.keys(), key=str.casefold)
         return [
             ProjectSummary(name, instructions.get(name, ""), files.get(name, 0), chats.get(name, 0))
-            for name in names
+            for name in sorted({*filter(None, files), *instructions}, key=str.casefold)
         ]
 
     async def put(self, name: str, instruction: str) -> str:
@@ -475,9 +446,8 @@ class Projects:
         Raises `InvalidRequestError` for a name that no collection may have.
         """
         if not (clean := clean_collection(name)):
-            raise InvalidRequestError(
-                localizable("project.name", "A project needs a name."), param="name"
-            )
+            nameless = localizable("project.name", "A project needs a name.")
+            raise InvalidRequestError(nameless, param="name")
         row = insert(Project).values(name=clean, instruction=instruction.strip())
         async with self._sessions.begin() as session:
             values = {"instruction": row.excluded.instruction}
@@ -500,10 +470,7 @@ class Projects:
             own = Document.owner == acting()
             held = select(func.count()).where(Document.collection == name, own)
             if await session.scalar(held):
-                raise InvalidRequestError(
-                    localizable(
-                        "project.full", "'{name}' has documents. Delete them first.", name=name
-                    )
-                )
+                full = "'{name}' has documents. Delete them first."
+                raise InvalidRequestError(localizable("project.full", full, name=name))
             of_project = Conversation.project == name
             await session.execute(update(Conversation).where(of_project).values(project=None))

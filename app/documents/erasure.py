@@ -1,7 +1,4 @@
-"""Deletes documents, and all that derives from them on disk and in stored answers.
-
-Documents with an expiry time are deleted then.
-"""
+"""Deletes documents, some by themselves in time, with what derives from them in stored answers."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from sqlalchemy import String, delete, select, type_coerce
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from app.cancellation import pause
+from app.cancellation import pause, to_the_end
 from app.disk import cause_of, is_of_disk
 from app.documents.index import DocumentIndex
 from app.documents.tables.records import Shelf
@@ -40,8 +37,8 @@ _GONE = ".deleted"  # ends the name of a directory that is being removed
 GONE = "deleted document"
 """Shown in place of a deleted document's name."""
 
-_NOTHING = {"id": "", "title": GONE, "text": "", "around": "", "deleted": True}
-_NOWHERE = dict.fromkeys(("page", "start", "end"))
+_NOTHING: dict[str, Any] = {"id": "", "title": GONE, "text": "", "around": "", "deleted": True}
+_NOTHING |= dict.fromkeys(("page", "start", "end"))
 
 
 def cited(record: dict[str, Any]) -> set[str]:
@@ -56,9 +53,7 @@ def without(record: dict[str, Any], gone: Collection[str]) -> dict[str, Any]:
     if cited(record).isdisjoint(gone):
         return record
     sources = [
-        source | _NOTHING | _NOWHERE
-        if source["side"] == "private" and source["id"] in gone
-        else source
+        source | (_NOTHING if source["side"] == "private" and source["id"] in gone else {})
         for source in record.get("sources", [])
     ]
     kept = record | {"sources": sources}
@@ -198,54 +193,30 @@ async def blank_passages(session: AsyncSession, document: str, but_of: str | Non
 _LONGEST_S = 60.0
 
 
-@dataclass
-class Expiry:
-    """Deletes documents when they expire, between `start` and `close`; `delete` takes an id."""
+async def expire(
+    sessions: async_sessionmaker[AsyncSession],
+    delete: Callable[[str], Awaitable[None]],
+    changed: asyncio.Event,
+) -> None:
+    """Delete documents when they expire, until cancelled; a deletion that has begun is completed.
 
-    sessions: async_sessionmaker[AsyncSession]
-    delete: Callable[[str], Awaitable[None]]
-    _changed: asyncio.Event = field(default_factory=asyncio.Event)
-    _task: asyncio.Task[None] | None = None
-    _closing: bool = False
-
-    def start(self) -> None:
-        """Delete what has expired in the meantime, and continue."""
-        self._task = asyncio.create_task(self._run(), name="expiry")
-
-    async def close(self) -> None:
-        """Stop deleting; a deletion in progress is completed."""
-        self._closing = True
-        self._changed.set()
-        if self._task is not None:
-            await self._task
-
-    def changed(self) -> None:
-        """Look again, since another document may expire next."""
-        self._changed.set()
-
-    async def _run(self) -> None:
-        while not self._closing:
-            self._changed.clear()
+    `delete` takes an id; `changed` says that another document may expire next.
+    """
+    expires = Document.expires_at
+    coming = select(Document.id, expires).where(expires.is_not(None)).order_by(expires)
+    while True:
+        changed.clear()
+        left = _LONGEST_S
+        try:
+            async with sessions() as session:
+                rows = (await session.execute(coming)).all()
+            for document, at in rows:
+                if (left := (at or 0) - time.time()) > 0:
+                    break
+                with suppress(NotFoundError):  # deleted meanwhile
+                    await to_the_end(delete(document))
+                left = _LONGEST_S
+        except (SQLAlchemyError, OSError):
+            log.exception("expired documents could not be deleted; trying again")
             left = _LONGEST_S
-            try:
-                left = min(left, await self._expire())
-            except (SQLAlchemyError, OSError):
-                log.exception("expired documents could not be deleted; trying again")
-            await pause(self._changed, left)
-
-    async def _expire(self) -> float:
-        """Delete what has expired; returns the seconds until the next one does."""
-        expires = Document.expires_at
-        async with self.sessions() as session:
-            rows = await session.execute(
-                select(Document.id, expires).where(expires.is_not(None)).order_by(expires)
-            )
-            coming = [(document, float(at or 0)) for document, at in rows]
-        for document, at in coming:
-            if self._closing:
-                break
-            if at > time.time():
-                return at - time.time()
-            with suppress(NotFoundError):  # deleted meanwhile
-                await self.delete(document)
-        return _LONGEST_S
+        await pause(changed, min(left, _LONGEST_S))

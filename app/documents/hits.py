@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -16,7 +16,7 @@ from app.storage.tables import Chunk, Document
 from dragon.retrieval.chunking import PAGE_BREAK, each_sentence
 from dragon.retrieval.find import Length, around, heading
 from dragon.retrieval.index import Vectors
-from dragon.retrieval.lexical import words
+from dragon.retrieval.lexical import content_words, stem, words
 from dragon.retrieval.relevance import Hit
 
 T = TypeVar("T")
@@ -51,10 +51,7 @@ class DocumentHit(Hit):
 
 @dataclass(frozen=True)
 class Follows:
-    """The hit that the last reply was written from, and the follow-up question as `asked`.
-
-    `asked` is None for a question that stands alone.
-    """
+    """The hit that the last reply was written from; `asked` is the question if it leans on that."""
 
     hit: DocumentHit
     asked: str | None
@@ -109,6 +106,7 @@ APART = re.compile(r"\n\s*\n|\f")
 
 # A line indented by two spaces or more continues an entry, or is one without a mark.
 _LIST = re.compile(r"(?:\n{1,2}[ \t]*(?:[-*•–]|\d{1,2}[.)])[ \t]+[^\n]+|\n[ \t]{2,}\S[^\n]*)+")
+_ITEM = re.compile(r"[ \t]*(?:[-*•–]|\d{1,2}[.)])[ \t]+\S")
 _REST = re.compile(r"[ \t]+\S[^\n]*")  # of a line
 _ENTRY = re.compile(r"(?:\A|\n)[ \t]*(?:[-*•–][ \t]+)?\Z")  # before an entry
 _LABEL = re.compile(r"[^\W_][^:.!?\n]{0,39}:[ \t]")
@@ -118,23 +116,16 @@ _FEW = 3  # words
 _TITLE = 100  # characters, at most
 _FIELD = re.compile(r"[^\W\d_][^\d:.!?]{0,29}:[ \t]+\S.{0,99}")
 _ADDRESSED = re.compile(r"(?:[^\s,]+ ){1,4}[^\s,]+,")
-_HEAD, _HEAD_LINES = 2000, 16  # characters and lines that may be before the first sentence
+HEAD, _HEAD_LINES = 2000, 16  # characters and lines that may be before the first sentence
 _REACH = 300  # characters on each side of a passage, at most
+_LONGEST_LIST = 800  # characters
 
 
-def text_of(files: Path, document: str) -> str:
-    """A document's text under `files`; "" while it is being read, or if it was deleted."""
-    try:
-        return (files / document / "text").read_text("utf-8")
-    except FileNotFoundError:
-        return ""
-
-
-def subject_of(files: Path, document: str) -> str:
-    """What a document is about as a whole, as `subject`. Reads the beginning of a file."""
+def text_of(files: Path, document: str, most: int = -1) -> str:
+    """So much of a document's text under `files`; "" while it is being read, or once deleted."""
     try:
         with (files / document / "text").open(encoding="utf-8") as file:
-            return subject(file.read(_HEAD))
+            return file.read(most)
     except FileNotFoundError:
         return ""
 
@@ -145,12 +136,16 @@ def subject(beginning: str) -> str:
     That is fields ("Patient: Ada Orr") and whom it addresses ("Dear Ada,"). A text with the same
     fields again, or with fields alone, is a list of records, none of which is about the others.
     """
+
+    def is_prose(line: str) -> bool:
+        return len(line) > _TITLE or line.endswith((".", "!", "?", ";"))
+
     first, *lines = [line.strip() for line in beginning.lstrip().split("\n")][:_HEAD_LINES]
-    if _is_prose(first):
+    if is_prose(first):
         return ""
     fields = dict[str, str]()
     for line in lines:
-        if _is_prose(line):
+        if is_prose(line):
             return "\n".join([first, *fields.values()])
         if _FIELD.match(line) or _ADDRESSED.fullmatch(line):
             name = line.partition(":")[0]
@@ -158,10 +153,6 @@ def subject(beginning: str) -> str:
                 break
             fields[name] = line
     return first
-
-
-def _is_prose(line: str) -> bool:
-    return len(line) > _TITLE or line.endswith((".", "!", "?", ";"))
 
 
 def whole_end(text: str, start: int, end: int) -> int:
@@ -209,48 +200,73 @@ def cut_passages(
     near: dict[int, Sequence[DocumentHit]],
     k: int,
     length: Length,
-    text_by: Callable[[str], str],
+    texts: Mapping[str, str],
 ) -> list[DocumentHit]:
-    """At most k passages around the hits, cut from the sentences `near` each by its id."""
+    """At most k passages around the hits, cut from the sentences `near` each by its id.
+
+    `texts` are those of their documents.
+    """
     passages = []
     for hit, sentences in around(hits, near, k, length):
         first, last = sentences[0], sentences[-1]
-        texts = tuple(sentence.text for sentence in sentences)
+        said = tuple(sentence.text for sentence in sentences)
         # While it is being read, a document has sentences, but no text yet.
-        text = text_by(hit.document)[first.start : last.end].replace(PAGE_BREAK, "\n")
-        if text := text or " ".join(texts):
-            passages.append(
-                replace(
-                    hit,
-                    text=text,
-                    context=heading(first, near[hit.id]),
-                    page=first.page,
-                    confidence=first.confidence,
-                    start=first.start,
-                    end=last.end,
-                    sentences=texts,
-                )
-            )
+        text = texts[hit.document][first.start : last.end].replace(PAGE_BREAK, "\n")
+        if text := text or " ".join(said):
+            found = replace(hit, text=text, context=heading(first, near[hit.id]), sentences=said)
+            found = replace(found, page=first.page, confidence=first.confidence)
+            passages.append(replace(found, start=first.start, end=last.end))
     return passages
 
 
-def in_paragraphs(hits: Sequence[DocumentHit], files: Path) -> list[DocumentHit]:
+def list_around(text: str, start: int) -> tuple[int, int] | None:
+    """The offsets of the list that has an entry at `start`; None if there is none, or it is long.
+
+    Entries follow one another without an empty line, and may go on in indented lines.
+    """
+    first = text.rfind("\n", 0, start) + 1
+    if _ITEM.match(text, first) is None:
+        return None
+    while first and (
+        _ITEM.match(text, before := text.rfind("\n", 0, first - 1) + 1)
+        or text.startswith("  ", before)
+    ):
+        first = before
+    found = _LIST.match(f"\n{text[first : first + _LONGEST_LIST + 1]}")
+    if found is None or found.end() > _LONGEST_LIST:
+        return None
+    return first, first + found.end() - 1
+
+
+def _asks_for_all(question: str, hit: DocumentHit) -> bool:
+    """Whether a question names the heading that an entry stands under, and nothing of the entry.
+
+    "What ingredients do I need for the cake?" asks for all that stands under "Ingredients".
+    """
+    asked = {stem(word) for word in content_words(question)}
+    over = {stem(word) for word in words(hit.context)}
+    own = {stem(word) for word in words(hit.text)} - {stem(word) for word in words(hit.about)}
+    return bool(asked & over) and not asked & (own - over)
+
+
+def in_paragraphs(question: str, hits: Sequence[DocumentHit], files: Path) -> list[DocumentHit]:
     """Sentences with the paragraphs around them; a row of a table stands alone.
 
-    A sentence that means nothing without the text after it includes that; one that is within a
-    better one is left out.
+    A sentence that means nothing without the text after it includes that, and an entry the whole
+    list if the question asks for all of it. One that is within a better one is left out.
     """
     prose = {hit.document for hit in hits if not hit.tabular}
     texts = {each: text_of(files, each) for each in prose}
     found = list[DocumentHit]()
     for hit in hits:
         text = texts.get(hit.document, "")
-        if text and any(
-            hit.document == other.document and hit.start < other.end and other.start < hit.end
-            for other in found
-        ):
+        beside = (other for other in found if text and other.document == hit.document)
+        if any(hit.start < other.end and other.start < hit.end for other in beside):
             continue
-        if text and (end := whole_end(text, hit.start, hit.end)) > hit.end:
+        whole = list_around(text, hit.start) if text and _asks_for_all(question, hit) else None
+        if whole is not None:
+            hit = replace(hit, text=text[slice(*whole)], start=whole[0], end=whole[1])
+        elif text and (end := whole_end(text, hit.start, hit.end)) > hit.end:
             hit = replace(hit, text=text[hit.start : end], end=end)
         found.append(replace(hit, around=paragraph_at(text, hit.start, hit.end)))
     return found

@@ -11,9 +11,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +26,8 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from app.cancellation import to_the_end
 from app.disk import cause_of, is_of_disk
 from app.documents.erasure import Erasure
-from app.documents.index import DocumentIndex, Embedding
+from app.documents.index import DocumentIndex
 from app.documents.parsing import Batch, Looked, Parsing
-from app.documents.progress import Channel, Phase, Progress, ended
 from app.documents.readers.sniff import FileKind
 from app.owners import act_as, acting
 from app.storage import database
@@ -53,6 +54,92 @@ _FAILED = localizable(
 )
 
 
+class Phase(StrEnum):
+    """Phases of ingestion: `chunked` is found by its words, `embedded` by its meaning, too."""
+
+    STORED = "stored"
+    PARSED = "parsed"
+    CHUNKED = "chunked"
+    EMBEDDED = "embedded"
+    INDEXED = "indexed"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The progress of a stage: `done` of `total` pages when parsed, else of chunks.
+
+    While a text is being cut, `total` is an estimate. `percent` and `seconds_left`, an estimate or
+    None, are those of the stage.
+    """
+
+    stage: Phase
+    status: Status = Status.UPLOADED
+    done: int = 0
+    total: int = 0
+    message: str | None = None
+    percent: int = 100
+    seconds_left: float | None = None
+
+
+async def final(document: Document) -> AsyncIterator[Progress]:
+    """The single, final event of a document that is not being ingested."""
+    yield ended(document)
+
+
+def ended(document: Document) -> Progress:
+    """The last event of a document's ingestion, with the message for the user, if any."""
+    status, count = Status(document.status), document.chunks
+    return Progress(Phase.INDEXED, status, count, count, document.status_details)
+
+
+class Channel:
+    """Broadcasts one document's progress; a slow watcher skips events and never queues them."""
+
+    def __init__(self) -> None:
+        self._stages: dict[Phase, Progress] = {}
+        self._began = 0.0, 0  # when the stage began, and how much was done then
+        self._changed = asyncio.Event()
+        self._closed = False
+        self.stage = Phase.STORED
+
+    def publish(self, progress: Progress) -> None:
+        """Publish to every watcher, with percent and estimate."""
+        now = time.monotonic()
+        if progress.stage not in self._stages:
+            self._began = now, progress.done
+        began, already = self._began
+        left, fresh = progress.total - progress.done, progress.done - already
+        if left > 0:
+            seconds = round(left * (now - began) / fresh, 1) if fresh > 0 else None
+            percent = 100 * progress.done // progress.total
+            progress = replace(progress, percent=percent, seconds_left=seconds)
+        self.stage = progress.stage
+        self._stages[progress.stage] = progress
+        self._wake()
+
+    def close(self) -> None:
+        """End every watcher's stream."""
+        self._closed = True
+        self._wake()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def watch(self) -> AsyncIterator[Progress]:
+        """Events from the first stage until the channel closes."""
+        seen: set[Progress] = set()
+        while True:
+            changed, closed = self._changed, self._closed
+            for progress in [each for each in self._stages.values() if each not in seen]:
+                seen.add(progress)
+                yield progress
+            if closed:
+                return
+            if changed is self._changed:
+                await changed.wait()
+
+
 @dataclass(frozen=True)
 class Ingestion:
     """Ingests documents; each can be watched and cancelled."""
@@ -60,7 +147,6 @@ class Ingestion:
     files: Path
     sessions: async_sessionmaker[AsyncSession]
     index: DocumentIndex
-    embedding: Embedding
     kv: KVStore
     erasure: Erasure
     parsing: Parsing = field(default_factory=Parsing)
@@ -140,15 +226,16 @@ class Ingestion:
                 await self._read(document, channel)
             self._unread.pop(document.id, None)
             await self._embed(document, channel)
-        except DocumentError as error:
-            await self.fail(document.id, error.message)
-            channel.publish(Progress(channel.stage, Status.ERROR, message=error.message))
         except Exception as error:
             if is_of_disk(error):
                 raise
-            logger.exception("ingestion of %s failed", document.id)
-            await self.fail(document.id, _FAILED)
-            channel.publish(Progress(channel.stage, Status.ERROR, message=_FAILED))
+            message: str = _FAILED
+            if isinstance(error, DocumentError):
+                message = error.message
+            else:
+                logger.exception("ingestion of %s failed", document.id)
+            await self.fail(document.id, message)
+            channel.publish(Progress(channel.stage, Status.ERROR, message=message))
 
     async def fail(self, document_id: str, message: str) -> None:
         """Record that ingestion failed, with the reason, and remove the document's chunks."""
@@ -156,12 +243,8 @@ class Ingestion:
             gone = delete(Chunk).where(Chunk.document_id == document_id).returning(Chunk.id)
             ids = list(await session.scalars(gone))
             failed = {"status": Status.ERROR, "status_details": message, "chunks": 0, "kind": ""}
-            await self._update(session, document_id, **failed)
+            await _update(session, document_id, **failed)
         await self.index.remove(document_id, ids)
-
-    @staticmethod
-    async def _update(session: AsyncSession, document_id: str, **values: object) -> None:
-        await session.execute(update(Document).where(Document.id == document_id).values(**values))
 
     async def _read(self, document: Document, channel: Channel) -> None:
         """Read the file and store its sentences, which can be found from then on."""
@@ -184,14 +267,12 @@ class Ingestion:
         directory = self.files / document.id
         name, text = document.filename, directory / "text"
         read = await self.parsing.parse(directory / "original", name, text, take)
+        title, note = read.properties.title, read.note and read.note.localizable
         properties = {name: said for name, said in asdict(read.properties).items() if said}
-        values: dict[str, object] = {
-            "kind": read.kind,
-            "status_details": read.note and read.note.localizable,
-            "properties": properties or None,
-        }
-        if read.properties.title and is_delivered_mail(document, read.kind):
-            values["filename"] = read.properties.title
+        values: dict[str, object]
+        values = {"kind": read.kind, "status_details": note, "properties": properties or None}
+        if title and is_delivered_mail(document, read.kind):
+            values["filename"] = title
         await to_the_end(self._cut(document.id, **values))
         channel.publish(Progress(Phase.CHUNKED, done=count, total=count))
 
@@ -202,18 +283,17 @@ class Ingestion:
                 await session.execute(delete(Chunk).where(Chunk.document_id == document_id))
             shared = await session.scalar(select(Document.shared).where(Document.id == document_id))
             await session.execute(insert(_CHUNKS), [{**row, "shared": shared} for row in rows])
-            await self._update(session, document_id, chunks=count)
+            await _update(session, document_id, chunks=count)
 
     async def _cut(self, document_id: str, **read: object) -> None:
         """Record that all sentences are there: they replace what its watched files held before."""
         async with self.sessions() as session:
-            await self._update(session, document_id, **read)
-            gone = await self.erasure.rows(session, await superseded(session, document_id))
-            await self.commit_without(session, gone)
+            await _update(session, document_id, **read)
+            await self.commit_without(session, await _superseded(session, document_id))
 
-    async def commit_without(self, session: AsyncSession, gone: dict[str, list[int]]) -> None:
-        """Commit a transaction that deletes documents, if any, and erase them."""
-        if not gone:
+    async def commit_without(self, session: AsyncSession, documents: Sequence[str]) -> None:
+        """Delete documents, if any, commit the transaction, and erase them."""
+        if not (gone := await self.erasure.rows(session, documents)):
             return await session.commit()
         async with self.index.settled.writer:
             await session.commit()
@@ -225,8 +305,8 @@ class Ingestion:
     async def _publish(self, document_id: str) -> Document:
         """Mark a document as processed and hide those it replaces, in one step; returns it."""
         async with self.sessions() as session:
-            await self._update(session, document_id, status=Status.PROCESSED)
-            await self.commit_without(session, await self.rows_replaced(session, document_id))
+            await _update(session, document_id, status=Status.PROCESSED)
+            await self.commit_without(session, await self.replaced(session, document_id))
         # Otherwise one document in many pays for checkpointing the pages of all.
         with suppress(OperationalError):  # the log stays; the next one tries again
             await database.empty_log(self.sessions, wait_ms=0)
@@ -234,23 +314,22 @@ class Ingestion:
             return await session.get_one(Document, document_id)
 
     async def _embed(self, document: Document, channel: Channel) -> None:
-        """Make the vectors that a document lacks."""
         async with self.sessions() as session:
             rank = await _rank(session, document.id)
 
         def progress(done: int, total: int) -> None:
             channel.publish(Progress(Phase.EMBEDDED, Status(document.status), done, total))
 
-        await self.embedding.embed(document.id, rank, progress)
+        await self.index.embed(document.id, rank, progress)
 
         ready = await to_the_end(self._publish(document.id))
         channel.publish(ended(ready))
 
-    async def rows_replaced(self, session: AsyncSession, document_id: str) -> dict[str, list[int]]:
-        """Delete the rows of the earlier uploads that a processed document replaces."""
+    async def replaced(self, session: AsyncSession, document_id: str) -> Sequence[str]:
+        """The earlier uploads that a processed document replaces, which it says no more."""
         document = await session.get(Document, document_id, populate_existing=True)
         if document is None or not document.replaces or document.status != Status.PROCESSED:
-            return {}
+            return ()
         document.replaces = False
         others = select(Document.id).where(
             Document.filename == document.filename,
@@ -259,11 +338,14 @@ class Ingestion:
             Document.by_hand,  # those of watched folders follow their files
             upload_order < await _rank(session, document_id),
         )
-        return await self.erasure.rows(session, (await session.scalars(others)).all())
+        return (await session.scalars(others)).all()
+
+
+async def _update(session: AsyncSession, document_id: str, **values: object) -> None:
+    await session.execute(update(Document).where(Document.id == document_id).values(**values))
 
 
 async def _rank(session: AsyncSession, document_id: str) -> int:
-    """A document's place in the order of uploads."""
     order = await session.execute(select(upload_order).where(Document.id == document_id))
     return order.scalar_one()
 
@@ -284,7 +366,7 @@ async def orphans(session: AsyncSession, documents: Iterable[str | None]) -> Seq
     return (await session.scalars(alone)).all()
 
 
-async def superseded(session: AsyncSession, document: str) -> Sequence[str]:
+async def _superseded(session: AsyncSession, document: str) -> Sequence[str]:
     """Put a document in place of what its files held before; returns those left orphaned."""
     shown = update(Document).where(Document.id == document, ~Document.by_hand)
     await session.execute(shown.values(replaces=False))

@@ -136,7 +136,6 @@ def _answers(
 
 def _read(content: bytes, name: str, out: str) -> Iterator[dict[str, Any]]:
     from app.documents.cell import confine
-    from app.documents.readers.common import PAGE_BREAK
     from app.documents.readers.ocr import installed
     from app.documents.readers.read import read
     from dragon.retrieval import chunking
@@ -146,9 +145,8 @@ def _read(content: bytes, name: str, out: str) -> Iterator[dict[str, Any]]:
         confine(*((ocr.program, ocr.folders) if ocr else ()))
         kind, reading = read(content, name, ocr)
         del content
-        opened.write(PAGE_BREAK.join(reading.pages))
+        length = opened.write(chunking.PAGE_BREAK.join(reading.pages))
         opened.flush()
-    length = len(PAGE_BREAK) * (len(reading.pages) - 1) + sum(map(len, reading.pages))
     found = chunking.each_sentence(reading.pages, alone=kind.tabular)
     size = _SENTENCES
     while cut := list(itertools.islice(found, size)):

@@ -113,6 +113,8 @@ Last = TypeVar("Last", Parsed, Drawn)
 class _Worker:
     """A process that parses one file after another, in forks of its own."""
 
+    dismissal: asyncio.TimerHandle  # while it is idle
+
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -135,7 +137,8 @@ class _Worker:
     @property
     def usable(self) -> bool:
         """Whether it can do another job."""
-        return self.status is not None and self._process.returncode is None
+        ending = self._stdin.is_closing() or self._process.returncode is not None
+        return self.status is not None and not ending
 
     async def lines(self, *job: str | int) -> AsyncIterator[bytes]:
         """Do a job; yields the lines that it writes. Raises ValueError for one that is too long."""
@@ -161,8 +164,9 @@ class _Worker:
         """Have it end, even during a job."""
         self._stdin.close()
 
-    async def ended(self) -> None:
-        """Return once it has ended."""
+    async def end(self) -> None:
+        """Dismiss it, and return once it has ended."""
+        self.dismiss()
         while await self._stdout.read(_LINE_BYTES):  # else it may wait to be read for ever
             pass
         await self._process.wait()
@@ -177,14 +181,11 @@ class Parsing:
 
     def __init__(self) -> None:
         self._small, self._large = Places(3, 2), Places(2, 1)
-        self._idle: list[tuple[_Worker, asyncio.TimerHandle]] = []
-        self._ending: set[asyncio.Task[None]] = set()  # of workers that were dismissed
+        self._idle: list[_Worker] = []  # some of which may have been dismissed
 
     async def close(self) -> None:
         """End the workers."""
-        while self._idle:
-            self._end(self._taken())
-        await asyncio.gather(*self._ending)
+        await asyncio.gather(*(worker.end() for worker in self._idle))
 
     async def parse(self, path: Path, name: str, out: Path, take: Take | None = None) -> Parsed:
         """Parse a file uploaded as name, write its text to out, and `take` what is found meanwhile.
@@ -222,44 +223,28 @@ class Parsing:
     ) -> Last:
         """Have a worker, idle or new, do a job that ends with a line of this kind."""
         while self._idle:
-            worker = self._taken()
+            worker = self._idle.pop()
+            worker.dismissal.cancel()
             if worker.usable:
                 break
         else:
             worker = await _Worker.start()
         try:
-            return await _followed(worker, worker.lines(*job), kind, take)
+            return await _followed(worker, job, kind, take)
         finally:
             if worker.usable:
-                timer = asyncio.get_running_loop().call_later(_IDLE_S, self._dismiss, worker)
-                self._idle.append((worker, timer))
+                worker.dismissal = asyncio.get_running_loop().call_later(_IDLE_S, worker.dismiss)
+                self._idle.append(worker)
             else:  # it must not write to the file any more
-                worker.dismiss()
-                await worker.ended()
-
-    def _taken(self) -> _Worker:
-        worker, timer = self._idle.pop()
-        timer.cancel()
-        return worker
-
-    def _dismiss(self, worker: _Worker) -> None:
-        self._idle = [each for each in self._idle if each[0] is not worker]
-        self._end(worker)
-
-    def _end(self, worker: _Worker) -> None:
-        worker.dismiss()
-        ending = asyncio.create_task(worker.ended())
-        self._ending.add(ending)
-        ending.add_done_callback(self._ending.discard)
+                await worker.end()
 
 
 async def _followed(
-    worker: _Worker, lines: AsyncIterator[bytes], kind: type[Last], take: Take | None
+    worker: _Worker, job: tuple[str | int, ...], kind: type[Last], take: Take | None
 ) -> Last:
-    """Pass what a parser finds to `take`; returns its last message."""
     last: _Line | None = None
     try:
-        async for line in lines:
+        async for line in worker.lines(*job):
             last = _LINE.validate_json(line)
             if take is not None and isinstance(last, Batch | Looked):
                 await take(last)

@@ -174,7 +174,13 @@ class Redaction:
     ) -> list[Range] | None:
         """The ranges of the document's words in a text; None if it and its record have none."""
         ranges = [*words.within(text)]
-        if passages := _passages(record, self.document):
+        passages = [  # of the document that the answer read; "" for those blanked since
+            source["text"]
+            for source in record.get("sources", [])
+            if source["side"] == "private"
+            if source["id"] == self.document or source.get("deleted")
+        ]
+        if passages:
             ranges += (place for word, place in _words(text) if word in words.identifiers)
             if state != MessageState.DONE:
                 ranges += await asyncio.to_thread(broken_off, text, self.text)
@@ -234,7 +240,6 @@ def _not_redacted(text: str, ranges: Iterable[Range]) -> Iterator[Range]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """The strings in JSON, such as the stored input of a response."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list | dict):
@@ -287,17 +292,7 @@ def _moved(offset: int, ranges: Sequence[Range]) -> int:
     return moved
 
 
-def _passages(record: dict[str, Any], document: str) -> list[str]:
-    """The passages of the document that an answer read; "" for those blanked since."""
-    return [
-        source["text"]
-        for source in record.get("sources", [])
-        if source["side"] == "private" and (source["id"] == document or source.get("deleted"))
-    ]
-
-
 def _whole(text: str, passage: str) -> Iterator[Range]:
-    """The ranges of a text that are a whole passage."""
     wanted = [word for word, _ in _words(passage)]
     words = _words(text)
     for at in range(len(words) - len(wanted) + 1 if wanted else 0):
@@ -306,7 +301,6 @@ def _whole(text: str, passage: str) -> Iterator[Range]:
 
 
 def _citing(text: str, record: dict[str, Any], document: str) -> Iterator[Range]:
-    """The sentences that cite the document."""
     sources = record.get("sources", [])
     ends = [match.end() for match in _SENTENCE_ENDS.finditer(text)]
     for citation in record.get("citations", []):

@@ -13,7 +13,6 @@ import asyncio
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
 
 from sqlalchemy import Select, column, not_, select, table, text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
@@ -21,13 +20,14 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from app.cancellation import to_the_end
 from app.documents.hits import (
     EVERYTHING,
+    HEAD,
     DocumentHit,
     Scope,
     cut_passages,
     hit_of,
     in_paragraphs,
     paragraph_of,
-    subject_of,
+    subject,
     text_of,
 )
 from app.documents.index import DocumentIndex, RunJob
@@ -38,31 +38,9 @@ from app.documents.tables.wording import OPERATION_WORDS, Operation, operation_o
 from app.owners import acting, everyone
 from app.storage.tables import Chunk, Document
 from dragon.errors import InvalidRequestError
+from dragon.retrieval import find, lexical
 from dragon.retrieval.embedder import TextEmbedder
-from dragon.retrieval.find import (
-    CANDIDATES,
-    REACH,
-    SENTENCES,
-    TO_READ,
-    TO_WRITE_FROM,
-    LineReader,
-    Thread,
-    distinct,
-    embedded,
-    ranked,
-    to_read,
-)
 from dragon.retrieval.judge import TextJudge
-from dragon.retrieval.lexical import (
-    corrected,
-    coverage,
-    doubtful,
-    fused,
-    likeliest,
-    match_expression,
-    slips,
-    words,
-)
 from dragon.retrieval.names import spellings
 from dragon.retrieval.query_parsing import Query
 
@@ -75,7 +53,8 @@ NEXT = 4
 _AMENDS = re.compile(
     r"\b(?:amend(?:s|ed|ment)?|now|no longer|instead of|nunmehr|geändert|nachtrag)\b", re.IGNORECASE
 )
-_FTS = table("chunks_fts", column("rowid"))
+_CHUNKS = select(Chunk.id).join(Document, Document.id == Chunk.document_id)
+_FTS, _MATCH = table("chunks_fts", column("rowid")), text("chunks_fts MATCH :expression")
 _NEW = 8  # passages without a vector yet, at most, that are embedded for a question
 
 
@@ -106,42 +85,48 @@ class Finder:
         found = await self._judged(asked, best, scope)
         if await self._is_a_part(asked.text, found):
             return []
-        return await asyncio.to_thread(in_paragraphs, found[:k], self.tables.files)
+        return await asyncio.to_thread(in_paragraphs, asked.text, found[:k], self.tables.files)
 
     async def passages(self, query: str, k: int, scope: Scope = EVERYTHING) -> list[DocumentHit]:
         """At most k passages that answer, `context` their headings; a computed answer is first."""
-        query, asked, best = await self._nearest(query, SENTENCES * k, scope)
+        query, asked, best = await self._nearest(query, find.SENTENCES * k, scope)
         computed = await self._computed(query, best, scope) or []
-        hits = (await self._judged(asked, best, scope))[: SENTENCES * k]
-        near, texts = await to_the_end(self.near(hits)), cache(partial(text_of, self.tables.files))
-        found = await asyncio.to_thread(cut_passages, hits, near, k, TO_WRITE_FROM, texts)
+        hits = (await self._judged(asked, best, scope))[: find.SENTENCES * k]
+        found = await self._cut(hits, k, find.TO_WRITE_FROM)
         return [*(replace(hit, context="") for hit in computed), *found][:k]
 
     async def closest(self, query: str, k: int, scope: Scope = EVERYTHING) -> list[DocumentHit]:
         """At most k of the nearest paragraphs, or parts of them, and rows, answering or not."""
-        hits = await self.search(query, SENTENCES * k, scope, relevant=False)
-        near, texts = await to_the_end(self.near(hits)), cache(partial(text_of, self.tables.files))
+        hits = await self.search(query, find.SENTENCES * k, scope, relevant=False)
+        return await self._cut(hits, k, find.TO_READ, alone=True)
 
-        def paragraphs() -> list[DocumentHit]:
-            own = {hit.id: paragraph_of(hit, near[hit.id], texts(hit.document)) for hit in hits}
-            return cut_passages(hits, own, k, TO_READ, texts)
+    async def _cut(
+        self, hits: Sequence[DocumentHit], k: int, length: find.Length, *, alone: bool = False
+    ) -> list[DocumentHit]:
+        """At most k passages around the hits; `alone`, none reaches beyond its hit's paragraph."""
+        near = await to_the_end(self.near(hits))
 
-        return await asyncio.to_thread(paragraphs)
+        def cut() -> list[DocumentHit]:
+            texts = {each: text_of(self.tables.files, each) for each in {h.document for h in hits}}
+            for hit in hits if alone else ():
+                near[hit.id] = paragraph_of(hit, near[hit.id], texts[hit.document])
+            return cut_passages(hits, near, k, length, texts)
+
+        return await asyncio.to_thread(cut)
 
     async def _judged(
         self, asked: Query, best: Sequence[DocumentHit], scope: Scope
     ) -> list[DocumentHit]:
-        """The lines that answer, best first."""
-        read, thread = to_read(asked.questions, best), None
+        read, thread = find.to_read(asked.questions, best), None
         if scope.follows is not None and scope.follows.asked is not None:
             hit = scope.follows.hit
             around_it = (await to_the_end(self.near([hit])))[hit.id]
             at = next((n for n, each in enumerate(around_it) if each.id == hit.id), 0)
             beside = {each.id: each for each in around_it[max(0, at - NEXT) : at + NEXT + 1]}
             read = [*beside.values(), *(hit for hit in read if hit.id not in beside)]
-            thread = Thread(scope.follows.asked, beside.keys())
+            thread = find.Thread(scope.follows.asked, beside.keys())
         near = await to_the_end(self.near(read))
-        reader = LineReader(self.judge, self.embedder)
+        reader = find.LineReader(self.judge, self.embedder)
         found = await self.run_urgent(
             lambda: reader.answering(asked.questions, read, near, thread=thread)
         )
@@ -151,7 +136,7 @@ class Finder:
         """The sentence or row that a reply was written from, if any."""
         for hit in await self.search(reply, 1, scope, relevant=False):
             # A reply may be a passage and more, or a part of one, such as a cell of a row.
-            if max(coverage(hit.text, reply), coverage(reply, hit.text)) >= SAID:
+            if max(lexical.coverage(hit.text, reply), lexical.coverage(reply, hit.text)) >= SAID:
                 return hit
         return None
 
@@ -164,14 +149,12 @@ class Finder:
                     near[hit.id] = [hit]
                     continue
                 own = select(Chunk).where(Chunk.document_id == hit.document)
-                before = own.where(Chunk.id < hit.id).order_by(Chunk.id.desc()).limit(REACH)
-                behind = own.where(Chunk.id >= hit.id).order_by(Chunk.id).limit(REACH + 1)
-                nearest = [*reversed((await session.scalars(before)).all()),
-                           *await session.scalars(behind)]  # fmt: skip
-                near[hit.id] = [
-                    replace(hit_of(each, hit.title, hit.kind, None), about=hit.about)
-                    for each in nearest
-                ]
+                before = own.where(Chunk.id < hit.id).order_by(Chunk.id.desc()).limit(find.REACH)
+                behind = own.where(Chunk.id >= hit.id).order_by(Chunk.id).limit(find.REACH + 1)
+                nearest = [*(await session.scalars(before))][::-1]
+                nearest += await session.scalars(behind)
+                found = (hit_of(each, hit.title, hit.kind, None) for each in nearest)
+                near[hit.id] = [replace(each, about=hit.about) for each in found]
         return near
 
     async def _nearest(
@@ -181,34 +164,26 @@ class Finder:
         query = await to_the_end(respelled(self.sessions, query))
         asked = await self.run_urgent(lambda: Query.of(query, self.embedder))
         # A cancelled query would leave its snapshot open, and deleted text in the log with it.
-        hits = await to_the_end(self._candidates(asked, max(CANDIDATES, 4 * k), scope))
-        newest_first = sorted(await self._seen(hits), key=lambda hit: -hit.id)
-        best = await asyncio.to_thread(
-            lambda: ranked(asked.questions, asked.vectors, self._titled(distinct(newest_first)))
-        )
-        return query, asked, best
+        hits = await to_the_end(self._candidates(asked, max(find.CANDIDATES, 4 * k), scope))
+        seen = [hit for hit in hits if hit.vector is not None]
+        if new := [hit for hit in hits if hit.vector is None][:_NEW]:
+            seen += await self.run_urgent(lambda: find.embedded(new, self.embedder))
 
-    def _titled(self, hits: Sequence[DocumentHit]) -> list[DocumentHit]:
-        """Sentences with what their documents are about; rows of tables need none."""
-        prose = {hit.document for hit in hits if not hit.tabular}
-        subjects = {each: subject_of(self.tables.files, each) for each in prose}
-        return [replace(hit, about=subjects.get(hit.document, "")) for hit in hits]
+        def in_order() -> list[DocumentHit]:
+            apart = find.distinct(sorted(seen, key=lambda hit: -hit.id))
+            prose = {hit.document for hit in apart if not hit.tabular}
+            subjects = {each: subject(text_of(self.tables.files, each, HEAD)) for each in prose}
+            titled = [replace(hit, about=subjects.get(hit.document, "")) for hit in apart]
+            return find.ranked(asked.questions, asked.vectors, titled)
 
-    async def _seen(self, hits: Sequence[DocumentHit]) -> list[DocumentHit]:
-        """The hits with a vector, and the first few of the others, embedded now."""
-        known = [hit for hit in hits if hit.vector is not None]
-        new = [hit for hit in hits if hit.vector is None][:_NEW]
-        if new:
-            known += await self.run_urgent(lambda: embedded(new, self.embedder))
-        return known
+        return query, asked, await asyncio.to_thread(in_order)
 
     async def _computed(
         self, query: str, best: Sequence[DocumentHit], scope: Scope
     ) -> list[DocumentHit] | None:
         """A summary, a section or a table's answer to the question as asked or standing alone."""
-        sessions, files = self.sessions, self.tables.files
-        said = None if scope.follows is None else scope.follows.hit
-        asked = None if scope.follows is None else scope.follows.asked
+        sessions, files, follows = self.sessions, self.tables.files, scope.follows
+        asked, said = (follows.asked, follows.hit) if follows else (None, None)
         for each in dict.fromkeys(filter(None, (asked, query))):
             made = summary(sessions, self.index, files, each, best, scope)
             if (summed := await to_the_end(made)) is not None:
@@ -246,18 +221,14 @@ class Finder:
             hidden = list(await session.scalars(replacing))
             near = await asyncio.to_thread(self.index.search, query.vector, wanted, allowed, hidden)
             worded = await _worded(session, query.text, wanted, scope)
-            candidates = fused(near, worded)[:wanted]
-            there = (
-                select(Chunk, Document.filename, Document.kind)
-                .join(Document, Document.id == Chunk.document_id)
-                .where(Chunk.id.in_(candidates), not_(Document.replaces))
-            )
-            rows = (await session.execute(there)).all()
+            candidates = lexical.fused(near, worded)[:wanted]
+            there = _CHUNKS.where(Chunk.id.in_(candidates), not_(Document.replaces))
+            columns = Chunk, Document.filename, Document.kind
+            rows = (await session.execute(there.with_only_columns(*columns))).all()
             vectors = self.index.vectors(candidates)
-        place = {key: rank for rank, key in enumerate(candidates)}
         return [
             hit_of(chunk, filename, kind, vectors.get(chunk.id))
-            for chunk, filename, kind in sorted(rows, key=lambda row: place[row[0].id])
+            for chunk, filename, kind in sorted(rows, key=lambda row: candidates.index(row[0].id))
         ]
 
 
@@ -271,30 +242,34 @@ def _newest(
     """
     if not hits:
         return []
+
+    def covers(hit: DocumentHit) -> float:
+        return lexical.coverage(question, f"{hit.text} {hit.context} {hit.about} {hit.title}")
+
     first, *rest = hits
-    said, share = _without_figures(first.text), coverage(question, _about(first))
+    said = _without_figures(first.text)
     versions = [
         hit
         for hit in rest
         if hit.document != first.document and said and _without_figures(hit.text) == said
-        if words(hit.text) != words(first.text)
+        if lexical.words(hit.text) != lexical.words(first.text)
     ]
     versions += [
         replace(line, score=first.score, relevance=first.relevance)
         for line in {each.id: each for lines in near.values() for each in lines}.values()
         if line.document == first.document and line.start > first.start
-        if _AMENDS.search(line.text) and coverage(first.text, line.text) >= SAID
+        if _AMENDS.search(line.text) and lexical.coverage(first.text, line.text) >= SAID
     ]
     # The same line in another person's file is about somebody else.
-    versions = [first, *(hit for hit in versions if coverage(question, _about(hit)) >= share)]
+    versions = [first, *(hit for hit in versions if covers(hit) >= covers(first))]
     alike = len({re.sub(r"\d", "", hit.title) for hit in versions}) == 1
-    newest = max(versions, key=lambda hit: (_numbers(hit.title) if alike else [], hit.id))
+
+    def age(hit: DocumentHit) -> tuple[list[int], int]:
+        return [int(n) for n in re.findall(r"\d{1,9}", hit.title)] if alike else [], hit.id
+
+    newest = max(versions, key=age)
     others = [hit for hit in hits if hit.id != newest.id]
     return [replace(newest, others=len(versions) - 1), *others]
-
-
-def _about(hit: DocumentHit) -> str:
-    return f"{hit.text} {hit.context} {hit.about} {hit.title}"
 
 
 def _alike(question: str, hits: Sequence[DocumentHit]) -> list[DocumentHit]:
@@ -302,23 +277,19 @@ def _alike(question: str, hits: Sequence[DocumentHit]) -> list[DocumentHit]:
 
     "In Q3" tells the line of Q3 from others, which have fewer of the question's figures.
     """
-    figures = set(words(question)) - set(_without_figures(question))
-    named = figures & set(words(hits[0].text))
+    figures = set(lexical.words(question)) - set(_without_figures(question))
+    named = figures & set(lexical.words(hits[0].text))
     return [
         hit
         for hit in hits
         if hit.document == hits[0].document
         if _without_figures(hit.text) == _without_figures(hits[0].text)
-        if not figures & set(words(hit.text)) < named
+        if not figures & set(lexical.words(hit.text)) < named
     ]
 
 
 def _without_figures(text: str) -> list[str]:
-    return [word for word in words(text) if not any(map(str.isdigit, word))]
-
-
-def _numbers(title: str) -> list[int]:
-    return [int(number) for number in re.findall(r"\d{1,9}", title)]
+    return [word for word in lexical.words(text) if not any(map(str.isdigit, word))]
 
 
 async def _chunks_within(session: AsyncSession, scope: Scope) -> list[int] | None:
@@ -340,19 +311,12 @@ def _chunks_of(documents: Select[str]) -> Select[int]:
 
 
 async def _worded(session: AsyncSession, query: str, k: int, scope: Scope) -> list[int]:
-    """Ids of chunks that share words with the query, by BM25, best first."""
     spelt = (f'"{each}"' for each in spellings(query))
-    if not (expression := " OR ".join(filter(None, (match_expression(query), *spelt)))):
+    if not (expression := " OR ".join(filter(None, (lexical.match_expression(query), *spelt)))):
         return []
-    matching = (
-        select(Chunk.id)
-        .join(Document, Document.id == Chunk.document_id)
-        .join(_FTS, _FTS.c.rowid == Chunk.id)
-        .where(text("chunks_fts MATCH :expression"), not_(Document.replaces))
-        .order_by(text("chunks_fts.rank"))
-        .limit(k)
-    )
-    return list(await session.scalars(scope.within(matching), {"expression": expression}))
+    matching = _CHUNKS.join(_FTS, _FTS.c.rowid == Chunk.id).where(_MATCH, not_(Document.replaces))
+    matching = scope.within(matching).order_by(text("chunks_fts.rank")).limit(k)
+    return list(await session.scalars(matching, {"expression": expression}))
 
 
 # Misspelt words.
@@ -370,7 +334,7 @@ async def respelled(sessions: async_sessionmaker[AsyncSession], question: str) -
 
     If no document has one, by a word like it that asks for a summary or for a table's figures.
     """
-    if not (doubted := doubtful(question)):
+    if not (doubted := lexical.doubtful(question)):
         return question
     async with sessions() as session:
         owner = acting()
@@ -382,12 +346,12 @@ async def respelled(sessions: async_sessionmaker[AsyncSession], question: str) -
         near = dict[str, str]()
         for word in doubted:
             if word not in there:
-                alike = slips(word)
+                alike = lexical.slips(word)
                 found = await _counts(session, alike, hides=hides)
                 found = found or dict.fromkeys(alike & _ASKED, 1)
                 if found:
-                    near[word] = likeliest(found)
-    return await asyncio.to_thread(corrected, question, near) if near else question
+                    near[word] = lexical.likeliest(found)
+    return await asyncio.to_thread(lexical.corrected, question, near) if near else question
 
 
 async def _counts(session: AsyncSession, terms: Collection[str], *, hides: bool) -> dict[str, int]:
@@ -397,10 +361,9 @@ async def _counts(session: AsyncSession, terms: Collection[str], *, hides: bool)
         counts = {row.term: row.cnt for row in await session.execute(found)}
     if not hides:
         return counts
-    having = select(Chunk.id).join(_FTS, _FTS.c.rowid == Chunk.id)
-    having = having.where(text("chunks_fts MATCH :term")).limit(1)
+    having = select(Chunk.id).join(_FTS, _FTS.c.rowid == Chunk.id).where(_MATCH).limit(1)
     return {
         term: count
         for term, count in counts.items()
-        if await session.scalar(having, {"term": f'"{term}"'}) is not None
+        if await session.scalar(having, {"expression": f'"{term}"'}) is not None
     }

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from sqlalchemy import func, select, update
+from sqlalchemy import func, select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from app.documents.adding import SEARCHED, Adding
-from app.documents.erasure import Erasure, Expiry, blank_passages
+from app.documents import uploads
+from app.documents.erasure import Erasure, blank_passages, expire
 from app.documents.folders.folders import Folders
-from app.documents.folders.keeping import CANCELLED, Keeping
+from app.documents.folders.keeping import CANCELLED, Keeping, content_identity
 from app.documents.hits import EVERYTHING, Scope
-from app.documents.index import DocumentIndex, Embedding, RunJob
-from app.documents.ingestion import Ingestion
+from app.documents.index import DocumentIndex, RunJob
+from app.documents.ingestion import Ingestion, Progress, final
 from app.documents.parsing import Drawn
-from app.documents.progress import Progress, final
 from app.documents.redaction import Redaction
 from app.documents.search import Finder
 from app.documents.tables.records import Shelf
-from app.documents.uploads import Incoming
-from app.owners import everyone
+from app.owners import acting, everyone
 from app.storage.owned import require_own
 from app.storage.purge import Purge
 from app.storage.tables import Chunk, Document, Status, upload_order
@@ -38,10 +37,14 @@ from dragon.whole_file import synchronise
 
 log = logging.getLogger(__name__)
 
+SEARCHED = frozenset({"user_data", "assistants"})
+"""Purposes of files that are searched; files for OpenAI's other purposes are only stored."""
+
 MAX_WINDOW = 100_000
 """Most characters of a document's text returned at once."""
 
-UNREAD = localizable("file.waiting", "The file is not read yet. Try again once it is.")
+_UNREAD = localizable("file.waiting", "The file is not read yet. Try again once it is.")
+_LATEST = text("UPDATE documents SET rowid = (SELECT max(rowid) + 1 FROM documents) WHERE id = :id")
 
 
 class DocumentStore:
@@ -68,7 +71,7 @@ class DocumentStore:
         self._quarantine = data_dir / "quarantine"
         self._sessions = sessions
         self._kv = kv
-        self._index = DocumentIndex(data_dir / "index", embedder.fingerprint, embedder.dim)
+        self._index = DocumentIndex(data_dir / "index", sessions, embedder, run_idle)
         self.purge = Purge(sessions)
         self._changing = asyncio.Lock()
         tables = Shelf(self._files)
@@ -79,16 +82,10 @@ class DocumentStore:
         finder = Finder(sessions, self._index, tables, embedder, judge, run_urgent)
         self.search, self.said = finder.search, finder.said
         self.passages_about, self.closest = finder.passages, finder.closest
-        embedding = Embedding(sessions, embedder, self._index, run_idle)
-        self._ingestion = Ingestion(
-            self._files, sessions, self._index, embedding, kv, self._erasure
-        )
-        self._expiry = Expiry(sessions, self.delete)
-        adding = Adding(self._files, sessions, self._ingestion, self._expiry, self._changing)
-        self.receive, self.add = partial(Incoming, self._incoming), adding.add
-        keeping = Keeping(
-            self._files, self._incoming, sessions, self._ingestion, self._erasure, self._changing
-        )
+        self._ingestion = Ingestion(self._files, sessions, self._index, kv, self._erasure)
+        self._expires = asyncio.Event()  # another document may expire next
+        self.receive = partial(uploads.Incoming, self._incoming)
+        keeping = Keeping(self._files, self._incoming, sessions, self._ingestion, self._changing)
         self.folders = Folders(data_dir.resolve(), sessions, keeping)
 
     async def start(self, watch: Iterable[Path] = ()) -> None:
@@ -101,18 +98,20 @@ class DocumentStore:
             oldest_first = list(reversed(await self.list()))
             known = {document.id for document in oldest_first}
             await asyncio.to_thread(self._clear_leftovers, known)
-            lacking = await self._index.start(self._sessions)
+            lacking = await self._index.start()
             self._kv.restrict(known)
             for document in oldest_first:
                 if document.status == Status.UPLOADED or document.id in lacking:
                     self._ingestion.submit(document)
-            self._expiry.start()
+            deleting = expire(self._sessions, self.delete, self._expires)
+            self._expiring = asyncio.create_task(deleting, name="expiry")
             await self.folders.start(watch)
 
     async def close(self) -> None:
         """Stop ingestion; unfinished documents are resumed at the next start."""
         await self.folders.close()
-        await self._expiry.close()
+        self._expiring.cancel()
+        await asyncio.wait([self._expiring])
         await self._ingestion.close()
         await self._erasure.close()
 
@@ -124,6 +123,106 @@ class DocumentStore:
             path.unlink()
         for name in self._erasure.recover(known, self._quarantine):
             log.warning("the database does not know %s: put aside in %s", name, self._quarantine)
+
+    async def add(
+        self,
+        name: str,
+        content: uploads.Incoming,
+        purpose: str = "user_data",
+        collection: str = "",
+        *,
+        replace: bool = False,
+        expires_after: int | None = None,
+    ) -> Document:
+        """Store a file and start its ingestion, which may end in `error`.
+
+        The same bytes, name and collection are the same document, even if it was moved since or
+        came from a watched folder; then it outlives the folder's file. With `replace`, others of
+        that name and collection are deleted once this one can be found, and it is shared if one
+        of them was. It expires `expires_after` seconds from now, or never, as its last upload
+        says. Raises DocumentError for an empty or nameless file, and stores nothing then.
+        """
+        name, collection = uploads.clean_name(name), uploads.clean_collection(collection)
+        if not name:
+            raise DocumentError(uploads.NO_NAME, param="file")
+        if content.size == 0:
+            raise DocumentError(uploads.EMPTY, param="file")
+        searched = purpose in SEARCHED
+        expires_at = None if expires_after is None else int(time.time()) + expires_after
+        async with self._changing:
+            lasting = searched and expires_at is None
+            there = await self._stored(name, collection, content.sha256, lasting=lasting)
+            begun = there is not None and there.status != Status.ERROR
+            if there is not None and begun and (there.purpose in SEARCHED or not searched):
+                return await self._add_again(there.id, content, expires_at, replace=replace)
+            identity = uploads.identity(name, collection, content.sha256, acting())
+            document = Document(
+                id=there.id if there else identity,
+                owner=acting(),
+                shared=False,
+                filename=name,
+                purpose=purpose,
+                collection=there.collection if there else collection,
+                kind="",
+                bytes=content.size,
+                created_at=there.created_at if there else int(time.time()),
+                status=Status.UPLOADED if searched else Status.PROCESSED,
+                status_details=None,
+                chunks=0,
+                replaces=replace,
+                expires_at=expires_at,
+            )
+            # The task of a failed document may still be ending.
+            await self._ingestion.cancel(document.id)
+            directory = self._files / document.id
+            await asyncio.to_thread(content.move, directory)
+            async with self._sessions.begin() as session:
+                if replace:
+                    named = Document.filename == name, Document.collection == collection
+                    own = select(Document.id).where(*named, Document.owner == acting())
+                    shared = await session.scalar(own.where(Document.shared).limit(1))
+                    document.shared = shared is not None
+                document = await session.merge(document)
+                await _rank_latest(session, document.id)
+            await asyncio.to_thread(uploads.arrived, directory)
+            if searched:
+                self._ingestion.submit(document)
+            self._expires.set()
+            return document
+
+    async def _add_again(
+        self, document_id: str, content: uploads.Incoming, expires_at: int | None, *, replace: bool
+    ) -> Document:
+        directory = self._files / document_id
+        if not (directory / "original").exists():  # the stored file was lost
+            await asyncio.to_thread(content.move, directory)
+            await asyncio.to_thread(uploads.arrived, directory)
+        async with self._sessions() as session:
+            document = await session.get_one(Document, document_id)
+            document.expires_at = expires_at
+            replaced: Sequence[str] = ()
+            if replace:
+                document.replaces = True
+                await _rank_latest(session, document_id)
+                replaced = await self._ingestion.replaced(session, document_id)
+            await self._ingestion.commit_without(session, replaced)
+        self._expires.set()
+        return document
+
+    async def _stored(
+        self, name: str, collection: str, sha256: str, *, lasting: bool
+    ) -> Document | None:
+        """The document of an upload; `lasting`, a watched file's becomes an upload."""
+        watched = Document.id == content_identity(name, collection, sha256, acting())
+        kept = update(Document).where(watched, Document.filename == name).values(by_hand=True)
+        async with self._sessions.begin() as session:
+            known = await session.scalar(kept.returning(Document.id)) if lasting else None
+            known = known or uploads.identity(name, collection, sha256, acting())
+            if (document := await session.get(Document, known)) is not None:
+                return document
+            # A document that was moved here has kept its id without a collection.
+            moved = await session.get(Document, uploads.identity(name, "", sha256, acting()))
+            return moved if moved is not None and moved.collection == collection else None
 
     async def list(self) -> Sequence[Document]:
         """Every document, newest first."""
@@ -222,7 +321,7 @@ class DocumentStore:
         if not document.kind or not path.exists():
             if document.status != Status.PROCESSED:  # only ingestion parses a new document
                 why = document.status_details if document.status == Status.ERROR else None
-                raise DocumentError(why or UNREAD)
+                raise DocumentError(why or _UNREAD)
             with await self.content(document.id) as original:  # the parsed text was lost
                 await self._ingestion.parsing.parse(Path(original.name), document.filename, path)
         return (await asyncio.to_thread(path.read_bytes)).decode()
@@ -272,3 +371,10 @@ class DocumentStore:
         except DocumentError:  # what could not be read was never quoted
             text = ""
         return Redaction(document_id, text, self._sessions, self.purge)
+
+
+async def _rank_latest(session: AsyncSession, document: str) -> None:
+    """Make a document the newest: a repeated upload replaces those uploaded since."""
+    await session.flush()
+    with everyone():
+        await session.execute(_LATEST, {"id": document})

@@ -12,7 +12,7 @@ from bisect import bisect
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import takewhile, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -88,19 +88,16 @@ def extract(text: str, sentences: Sequence[Chunk], vectors: Mapping[int, Vectors
     sections.sort(key=lambda section: sum(each.start - each.end for each in section))
     room = min(max(_FEWEST, len(text) // 2), _MOST)
     chosen: list[Chunk] = []
-    for turn in zip_longest(*(_ordered(section, vectors) for section in sections)):
-        for each in turn:
-            if each is not None and each.end - each.start <= room:
-                chosen.append(each)
-                room -= each.end - each.start
+    ordered = []
+    for first, *others in sections:
+        mean = np.mean([vectors[each.id] for each in (first, *others)], axis=0)
+        others.sort(key=lambda each: -float(vectors[each.id] @ mean))
+        ordered.append([first, *others])
+    for each in (each for turn in zip_longest(*ordered) for each in turn):
+        if each is not None and each.end - each.start <= room:
+            chosen.append(each)
+            room -= each.end - each.start
     return sorted(chosen, key=lambda each: each.start)
-
-
-def _ordered(section: Sequence[Chunk], vectors: Mapping[int, Vectors]) -> list[Chunk]:
-    """A section's first sentence, then the others by their cosines with the section's mean."""
-    mean = np.mean([vectors[each.id] for each in section], axis=0)
-    first, *others = section
-    return [first, *sorted(others, key=lambda each: -float(vectors[each.id] @ mean))]
 
 
 def _sections(text: str, places: Sequence[Chunk]) -> list[Sequence[Chunk]]:
@@ -158,7 +155,6 @@ def _meant(
 ) -> Document | None:
     """The document to sum up: by name, by title or subject; else the chat's, or the newest."""
     known = {each.id: each for each in documents}
-    near = [hit for hit in best if hit.document in known]
     if not subject:
         asked = set(words(query))  # "the will" says nothing but the name of will.txt
         names = ((each, set(words(Path(each.filename).stem)) - _ANY) for each in documents)
@@ -168,19 +164,16 @@ def _meant(
     likeliest = max(documents, key=lambda each: named(subject, each.filename), default=None)
     if likeliest is not None and named(subject, likeliest.filename):
         return likeliest
-    for hit in near:
-        if 2 * named(subject, hit.about) >= len(subject):
+    for hit in best:
+        if hit.document in known and 2 * named(subject, hit.about) >= len(subject):
             return known[hit.document]
-    return known.get(_about(subject, best[:_NEAREST]))
-
-
-def _about(subject: frozenset[str], nearest: Sequence[DocumentHit]) -> str:
-    """The document of most of the nearest passages, if one of them has any of these stems."""
+    # Or that of most of the nearest passages, if one of them has any of these stems.
+    nearest = best[:_NEAREST]
     for document, count in Counter(hit.document for hit in nearest).most_common(1):
         texts = (f"{hit.text} {hit.context}" for hit in nearest if hit.document == document)
         if 2 * count > len(nearest) and any(named(subject, text) for text in texts):
-            return document
-    return ""
+            return known.get(document)
+    return None
 
 
 # Sections. The page offers questions that quote a title for a new document, in its languages.
@@ -228,9 +221,14 @@ async def section(
         if hit.tabular:
             continue
         if _heading(hit) == title:
-            under = _fitting(hits[at:])
-            said = " ".join(each.text for each in under)
-            return [_whole(hit, said, under[-1].end)]
+            said, end = hit.text, hit.end
+            for each in hits[at + 1 :]:  # as many as fit
+                longer = f"{said} {each.text}"
+                same = each.document == hit.document and _heading(each) == title
+                if not same or len(longer) >= _MOST:
+                    break
+                said, end = longer, each.end
+            return [_whole(hit, said, end)]
         if _MARKS.sub("", _LABEL_END.split(hit.text, maxsplit=1)[0]) == title:
             text = await asyncio.to_thread(text_of, files, hit.document)
             line = text[hit.start :].partition("\n")[0][:_MOST]
@@ -240,17 +238,6 @@ async def section(
 
 def _heading(hit: DocumentHit) -> str:
     return _MARKS.sub("", hit.context.partition(": ")[0])
-
-
-def _fitting(hits: Sequence[DocumentHit]) -> list[DocumentHit]:
-    """The first, and as many after it under its heading as fit."""
-    place = hits[0].document, _heading(hits[0])
-    kept = [hits[0]]
-    for hit in takewhile(lambda each: (each.document, _heading(each)) == place, hits[1:]):
-        if sum(len(each.text) + 1 for each in (*kept, hit)) > _MOST:
-            break
-        kept.append(hit)
-    return kept
 
 
 def _whole(first: DocumentHit, text: str, end: int) -> DocumentHit:

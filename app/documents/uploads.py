@@ -156,7 +156,11 @@ class Upload:
                 raise DocumentTooLargeError(_TOO_LARGE, param="file")
             await self._read(body, into)
         except (InvalidRequestError, StorageError):
-            await _drain(body)
+            drained = 0
+            async for data in body:
+                drained += len(data)
+                if drained > _MAX_DRAINED_BYTES:
+                    break
             raise
         await into.close()
 
@@ -227,11 +231,3 @@ class Upload:
 
     def _on_end(self) -> None:
         self._complete = True
-
-
-async def _drain(body: AsyncIterator[bytes]) -> None:
-    drained = 0
-    async for data in body:
-        drained += len(data)
-        if drained > _MAX_DRAINED_BYTES:
-            return

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -25,8 +25,6 @@ from app.generation.events import (
     TokenDetail,
 )
 from dragon.localizable import Localizable
-
-Generate = Callable[[GenerationRequest], AsyncGenerator[Event, None]]
 
 
 @dataclass(frozen=True)
@@ -146,28 +144,29 @@ class AnswerObserver(Protocol):
         """No more events: the answer finished, failed or was cancelled."""
 
 
-class ObservedGeneration:
-    """Generates answers: the only place that updates their states and notifies observers."""
+@contextmanager
+def observing(
+    answer: AnswerState, *observers: AnswerObserver
+) -> Iterator[Callable[[Event], Event]]:
+    """Observe an answer from its beginning to its end.
 
-    def __init__(self, generate: Generate, *observers: AnswerObserver) -> None:
-        self._generate = generate
-        self._observers = observers
+    The function that this yields adds an event to the answer's state, then shows it to observers.
+    """
+    for observer in observers:
+        observer.begun(answer)
 
-    async def write(self, answer: AnswerState) -> AsyncGenerator[Event, None]:
-        """The events of an answer, each already in `answer`; closing this ends the answer."""
-        for observer in self._observers:
-            observer.begun(answer)
-        cancelled = False
-        try:
-            async with aclosing(self._generate(answer.request)) as events:
-                async for event in events:
-                    answer.take(event)
-                    for observer in self._observers:
-                        observer.observed(answer, event)
-                    yield event
-        except (asyncio.CancelledError, GeneratorExit):
-            cancelled = True
-            raise
-        finally:
-            for observer in self._observers:
-                observer.over(answer, cancelled=cancelled)
+    def take(event: Event) -> Event:
+        answer.take(event)
+        for observer in observers:
+            observer.observed(answer, event)
+        return event
+
+    cancelled = False
+    try:
+        yield take
+    except (asyncio.CancelledError, GeneratorExit):
+        cancelled = True
+        raise
+    finally:
+        for observer in observers:
+            observer.over(answer, cancelled=cancelled)

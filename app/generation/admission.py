@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack, aclosing
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TypeVar
 
 from app.cancellation import to_the_end
@@ -39,18 +39,15 @@ class Admission:
     def __init__(self, places: int = PLACES, for_one: int = FOR_ONE) -> None:
         self._places = Places(places, for_one)
 
-    async def admitted(self, events: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
-        """The events of a call once it has a place.
-
-        Raises `OverloadedError`, before the first event, if none becomes free in time.
-        """
-        async with aclosing(events), AsyncExitStack() as stack:
+    @asynccontextmanager
+    async def place(self) -> AsyncIterator[None]:
+        """Hold a place. Raises `OverloadedError` if none becomes free in time."""
+        async with AsyncExitStack() as stack:
             try:
                 await stack.enter_async_context(self._places.one(_WAIT_S))
             except TimeoutError:
                 raise refusal() from None
-            async for event in events:
-                yield event
+            yield
 
     async def idle(self) -> None:
         """Return once no call has a place."""

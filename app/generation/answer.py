@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 
 from app.generation.events import (
     Citation,
@@ -48,61 +49,18 @@ class Citations:
 
     def read(self, piece: str, sources: Sequence[Source]) -> list[Citation]:
         """The citations that a piece completes; a number without a source is plain text."""
-        text = self._begun + piece
-        found = list(self._resolved(text, sources))
+        text, offset = self._begun + piece, self._length
         begun = _BEGUN.search(text)
         kept = begun.start() if begun else len(text)
         self._begun = text[kept:]
         self._length += kept
-        return found
-
-    def _resolved(self, text: str, sources: Sequence[Source]) -> Iterator[Citation]:
-        numbered = {
-            source.citation: index
-            for index, source in enumerate(sources)
-            if source.citation is not None
-        }
-        for cited in _CITED.finditer(text):
-            for number in _NUMBER.finditer(text, cited.start(), cited.end()):
-                source = numbered.get(int(number.group()))
-                if source is not None:
-                    at = self._length
-                    yield Citation(at + number.start(), at + number.end(), source)
-
-
-@dataclass
-class Record:
-    """When an answer, its decoding and its text began, in seconds of the monotonic clock."""
-
-    started: float = field(default_factory=time.monotonic)
-    decoding: float | None = None
-    first: float | None = None
-
-    def statistics(
-        self, session: Session, pace: Pace, tokens: int, *, linked: bool
-    ) -> dict[str, float]:
-        """The statistics of an answer of `tokens` tokens; `linked` adds the peer's.
-
-        `pace` records the acceptance rates.
-        """
-        agreement, now = session.agreement, time.monotonic()
-        stats = {
-            "ttft_ms": 1000 * ((self.first or now) - self.started),
-            "prefill_ms": 1000 * ((self.decoding or now) - self.started),
-            "ms_per_token": 1000 * (now - (self.decoding or now)) / max(1, tokens),
-        }
-        if agreement.verdicts:
-            stats["accept_device"], stats["accept_cloud"] = agreement.acceptance()
-            pace.accept_device.add(stats["accept_device"])
-            pace.accept_cloud.add(stats["accept_cloud"])
-            stats["tv"] = agreement.tv / len(agreement.verdicts)
-            stats["window"] = session.window
-        seconds = {"decode_device_ms": pace.decode.value}
-        if linked:
-            seconds["rtt_ms"] = pace.link.round_trip.value
-            seconds["decode_cloud_ms"] = pace.remote_decode.value
-        stats |= {name: 1000 * value for name, value in seconds.items() if value is not None}
-        return stats
+        numbered = {source.citation: index for index, source in enumerate(sources)}
+        return [
+            Citation(offset + number.start(), offset + number.end(), source)
+            for cited in _CITED.finditer(text)
+            for number in _NUMBER.finditer(text, cited.start(), cited.end())
+            if (source := numbered.get(int(number.group()))) is not None
+        ]
 
 
 _MOST = 1200
@@ -160,6 +118,37 @@ class TokenTexts:
         return TokenDetail(self._count - 1, token, text, start, self._length, None)
 
 
+def cut_off(details: Sequence[TokenDetail], length: int) -> list[TokenDetail]:
+    """The tokens of a text cut to `length` characters of which something is left."""
+    return [replace(each, end=min(each.end, length)) for each in details if each.start < length]
+
+
+def described(detail: TokenDetail, scored: Scored, own_sources: int, sources: int) -> TokenDetail:
+    """Fill in a token's detail: the first `own_sources` of `sources` documents are the device's."""
+    found = scored.estimated
+    return replace(
+        detail,
+        logprob=found.logprob,
+        top=found.top,
+        cloud=found.cloud,
+        documents=(
+            *_shares(own_sources, scored.own, 1.0 - found.cloud),
+            *_shares(sources - own_sources, scored.cloud, found.cloud),
+        ),
+        tv=scored.tv,
+    )
+
+
+def _shares(sources: int, rows: Sequence[float], weight: float) -> tuple[float, ...]:
+    """The probability that each of a side's sources accounts for a token.
+
+    `rows` are the shares of the side's rows in the token, `weight` is the side's own share, 0 to 1.
+    Sources that are concatenated in one row share its probability equally.
+    """
+    shares = shared([weight * share for share in rows], sources)
+    return tuple([*shares, *[0.0] * sources][:sources])
+
+
 class AnswerDetails:
     """The details of one answer's tokens, in order, once their text is final.
 
@@ -183,17 +172,14 @@ class AnswerDetails:
     def end(self, length: int, *, stopped: bool) -> None:
         """The text is complete at `length` characters; `stopped` if a stop string cut it."""
         if stopped:
-            cut = [cut_off(detail, length) for detail in self._held]
-            self._held = [detail for detail in cut if detail is not None]
+            self._held = cut_off(self._held, length)
         self._final = max(length, self._final)
 
     def take_described(self) -> tuple[TokenDetail, ...]:
         """The tokens whose text has become final since the last call, in order."""
-        ready = 0
-        while ready < len(self._held) and self._held[ready].end <= self._final:
-            ready += 1
-        described, self._held = self._held[:ready], self._held[ready:]
-        return tuple(described)
+        ready = tuple(takewhile(lambda detail: detail.end <= self._final, self._held))
+        del self._held[: len(ready)]
+        return ready
 
     def _describe(self, settled: Settled) -> TokenDetail:
         found = distribution.estimate(settled, self._top)
@@ -203,37 +189,6 @@ class AnswerDetails:
         scored = Scored(found, own, cloud, distribution.distance(settled))
         every = self.own_sources + len(self.cloud_weights)
         return described(self._texts.next(settled.token), scored, self.own_sources, every)
-
-
-def cut_off(detail: TokenDetail, length: int) -> TokenDetail | None:
-    """The token in a text cut to `length` characters; None if nothing is left of it."""
-    return None if detail.start >= length else replace(detail, end=min(detail.end, length))
-
-
-def described(detail: TokenDetail, scored: Scored, own_sources: int, sources: int) -> TokenDetail:
-    """Fill in a token's detail: the first `own_sources` of `sources` documents are the device's."""
-    found = scored.estimated
-    return replace(
-        detail,
-        logprob=found.logprob,
-        top=found.top,
-        cloud=found.cloud,
-        documents=(
-            *shares_of(own_sources, scored.own, 1.0 - found.cloud),
-            *shares_of(sources - own_sources, scored.cloud, found.cloud),
-        ),
-        tv=scored.tv,
-    )
-
-
-def shares_of(sources: int, rows: Sequence[float], weight: float) -> tuple[float, ...]:
-    """The probability that each of a side's sources accounts for a token.
-
-    `rows` are the shares of the side's rows in the token, `weight` is the side's own share, 0 to 1.
-    Sources that are concatenated in one row share its probability equally.
-    """
-    shares = shared([weight * share for share in rows], sources)
-    return tuple([*shares, *[0.0] * sources][:sources])
 
 
 class Answer:
@@ -251,9 +206,12 @@ class Answer:
         self._citations = Citations()
         self._tokenizer = tokenizer
         self._stream = request.stream(tokenizer)
-        self._found = SourcesFound(())
-        self.record = Record()
+        self._found = SourcesFound(())  # the device's own, and what else is told of them
+        self._public: tuple[Source, ...] = ()
+        self._sources: tuple[Source, ...] = ()  # both sides'
         self.trace = Trace()
+        self._decoding: float | None = None
+        self._first: float | None = None
         self.details: AnswerDetails | None = None
         if request.details is not None:
             self.details = AnswerDetails(request.details.top, tokenizer)
@@ -268,31 +226,38 @@ class Answer:
     def private(self) -> list[Source]:
         return [source for source in self._found.sources if source.side == "private"]
 
-    @property
-    def public(self) -> list[Source]:
-        """The cloud's documents among its sources, once it has sent them."""
-        return [source for source in self._found.sources if source.side == "public"]
-
     def take_own(self, found: SourcesFound) -> SourcesFound:
         """Add what the device has retrieved; returns all sources."""
+        self._found = found
         if self.details is not None:
             self.details.own_sources = len(found.sources)
-        return self._take_sources(replace(found, sources=(*found.sources, *self._found.sources)))
+        return self._all()
 
     def take_public(self, documents: Sequence[control.PublicDocument]) -> SourcesFound:
         """Replace the cloud's documents; returns all sources."""
-        own = self._found.sources[: len(self._found.sources) - len(self.public)]
-        public = [public_source(document) for document in documents]
-        if (first := self._cloud_citations) is not None:
-            public = [replace(each, citation=n) for n, each in enumerate(public, first)]
-        return self._take_sources(replace(self._found, sources=(*own, *public)))
+        first = self._cloud_citations
+        self._public = tuple(
+            replace(public_source(document), citation=None if first is None else first + n)
+            for n, document in enumerate(documents)
+        )
+        if self.details is not None:
+            self.details.cloud_weights = tuple(source.weight for source in self._public)
+        return self._all()
+
+    def _all(self) -> SourcesFound:
+        self._sources = (*self._found.sources, *self._public)
+        return replace(self._found, sources=self._sources)
+
+    def begin(self) -> None:
+        """Its first token is decoded now."""
+        self._decoding = time.monotonic()
 
     def take(self, tokens: Sequence[int], settled: Sequence[Settled], *, last: bool) -> TextDelta:
         """Add committed tokens, the last ones if `last`. Returns the text that is final.
 
         Tokens after a stop string are not added.
         """
-        self.record.first = self.record.first or time.monotonic()
+        self._first = self._first or time.monotonic()
         text = ""
         before = len(self.tokens)
         # One by one, so that tokens after a stop string are never counted.
@@ -316,26 +281,23 @@ class Answer:
 
     def cited(self, text: str) -> Cited | None:
         """The citations that newly final text completes, if any."""
-        found = self._citations.read(text, self._found.sources)
+        found = self._citations.read(text, self._sources)
         return Cited(tuple(found)) if found else None
 
     def finish(
         self, session: Session, pace: Pace, cuts: CutStatistics | None, *, linked: bool
     ) -> Finished:
-        """The last event; `linked` adds the peer's statistics."""
+        """The last event; `linked` adds the peer's statistics, and `pace` learns the answer's."""
         if self.details is not None:
             self.details.end(self.length, stopped=self.stopped)
-        stats = self.record.statistics(session, pace, len(self.tokens), linked=linked)
-        texts = (source.text for source in self._found.sources)
-        stats["document_tokens"] = sum(len(self._tokenizer.encode(text)) for text in texts)
+        stats = self._statistics(session, pace, linked=linked)
         if cuts is not None and cuts.count:
             stats["wire_mass"] = cuts.mass / cuts.count
             stats["wire_tv"] = cuts.tv / cuts.count
         intervals, count = session.intervals(), len(self.tokens)
+        ended = self.stopped or self.tokens[-1] in self._tokenizer.end_ids
         return Finished(
-            reason="stop"
-            if self.stopped or self.tokens[-1] in self._tokenizer.end_ids
-            else "length",
+            reason="stop" if ended else "length",
             prompt_tokens=self._request.prompt_tokens(self._tokenizer),
             completion_tokens=count,
             participation=tuple((a, min(b, count)) for a, b in intervals if a < count),
@@ -346,11 +308,28 @@ class Answer:
             stop=self._stream.met,
         )
 
-    def _take_sources(self, found: SourcesFound) -> SourcesFound:
-        self._found = found
-        if self.details is not None:
-            self.details.cloud_weights = tuple(source.weight for source in self.public)
-        return found
+    def _statistics(self, session: Session, pace: Pace, *, linked: bool) -> dict[str, float]:
+        agreement, now = session.agreement, time.monotonic()
+        decoding = self._decoding or now
+        stats = {
+            "ttft_ms": 1000 * ((self._first or now) - self.trace.started),
+            "prefill_ms": 1000 * (decoding - self.trace.started),
+            "ms_per_token": 1000 * (now - decoding) / max(1, len(self.tokens)),
+        }
+        if agreement.verdicts:
+            stats["accept_device"], stats["accept_cloud"] = agreement.acceptance()
+            pace.accept_device.add(stats["accept_device"])
+            pace.accept_cloud.add(stats["accept_cloud"])
+            stats["tv"] = agreement.tv / len(agreement.verdicts)
+            stats["window"] = session.window
+        seconds = {"decode_device_ms": pace.decode.value}
+        if linked:
+            seconds["rtt_ms"] = pace.link.round_trip.value
+            seconds["decode_cloud_ms"] = pace.remote_decode.value
+        stats |= {name: 1000 * value for name, value in seconds.items() if value is not None}
+        texts = [source.text for source in self._sources]
+        stats["document_tokens"] = sum(len(self._tokenizer.encode(text)) for text in texts)
+        return stats
 
 
 def public_source(document: control.PublicDocument) -> Source:

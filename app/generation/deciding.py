@@ -8,12 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from app.generation.events import Event, GenerationRequest, NotAsked, PeerChanged
-from app.generation.everyday import Everyday
-from app.generation.given import Given, hides
+from app.generation.everyday import Everyday, holds_a_chat
 from app.generation.plan import Retrieved
 from app.generation.retrieval import Retrieval
 from app.generation.rewriting import Rewriter
-from app.generation.transcripts import holds_a_chat
 from app.ledger.leakage import Part, PartKind
 from app.ledger.writer import Ledger
 from app.peer_link.client import Link
@@ -21,6 +19,7 @@ from app.settings import Cloud
 from dragon.inference.rows import Begins
 from dragon.inference.tokenizer import Message
 from dragon.link import control
+from dragon.retrieval.prompt_rows import Answers
 
 
 @dataclass(frozen=True)
@@ -45,62 +44,59 @@ class Decider:
     link: Link
     ledger: Ledger
 
-    async def decide(self, request: GenerationRequest) -> Decision:
+    async def decide(self, asked: GenerationRequest) -> Decision:
         """Leave the cloud out if no document is needed, or if the user's own documents answer.
 
         They are searched twice: for the question in the whole chat, and for the cloud's version.
         """
-        # It is unknown which parts of a chat in one text are private: only `ALWAYS` lets it leave.
-        told = [message.content for message in request.messages if message.role == "system"]
-        holds = any(map(holds_a_chat, [request.query] if request.raw else told))
         # The link limits the query: both sides search with the same text if they can.
-        most = control.MAX_QUERY
-        request = replace(request, query=request.query[-most:], cloud_query=request.asked[-most:])
-        if holds and request.cloud is Cloud.WHEN_NEEDED:
-            return Decision(_without_cloud(request), events=(NotAsked(),))
-        rewritten = self.retrieval.in_one_row(request)
-        searched = rewritten and self.retrieval.asks(request)
+        end = slice(-control.MAX_QUERY, None)
+        request = replace(asked, query=asked.query[end], cloud_query=asked.asked[end])
+        if_needed = request.cloud is Cloud.WHEN_NEEDED
+        # It is unknown which parts of a chat in one text are private: only `ALWAYS` lets it leave.
+        told = [message.content for message in asked.messages if message.role == "system"]
+        if if_needed and any(map(holds_a_chat, [asked.query] if asked.raw else told)):
+            return Decision(request.without_cloud(), events=(NotAsked(),))
+
+        style, most = self.retrieval.form(request)
+        searched = bool(style.one_row and request.query and most)
         alone = await self.rewriter.alone(request) if searched else request
         if await self.everyday.needless(alone):
-            examples = self.retrieval.quotes_a_line(request)
-            row = await self.everyday.row(request, examples=examples)
-            return Decision(_without_cloud(request), row, (NotAsked(),))
-        if searched:
-            request = self._written_from(alone)
-        if not request.joint:
-            return Decision(request)
+            row = await self.everyday.row(request, examples=style is Answers.LINES)
+            return Decision(request.without_cloud(), row, (NotAsked(),))
+        lines = style is Answers.LINES and not request.scores_prompt
+        own = self._question_alone(alone) if lines and searched else alone
+        if not own.joint:
+            return Decision(own)
         if not self.ledger.writable:
             reason = "nothing may leave, since the ledger cannot be written"
-            return Decision(_without_cloud(request), events=(PeerChanged(False, 0, reason),))
-        found: Retrieved | None = None
-        if request.cloud is Cloud.WHEN_NEEDED:
-            found = await self.retrieval.find(request, request.limit)
-            if found.premise and not hides(request):
-                return Decision(replace(request, premise=found.premise), found.begun())
-            if request.judged and found.answers:
-                return Decision(_without_cloud(request), found, (NotAsked(),))
-        if rewritten:
-            request = self._written_from(await self.rewriter.alone_for_cloud(request))
-        if not hides(request):
-            return Decision(request, found)
+            return Decision(own.without_cloud(), events=(PeerChanged(False, 0, reason),))
+
+        found = await self.retrieval.find(own) if if_needed else None
+        if found is not None and found.premise and not own.hides:
+            return Decision(replace(own, premise=found.premise), found.begun())
+        if found is not None and found.answers and own.judged:
+            return Decision(own.without_cloud(), found, (NotAsked(),))
+
+        known = await self.rewriter.alone_for_cloud(own) if style.one_row else own
+        shared = self._question_alone(known) if lines else known
+        if not shared.hides:
+            return Decision(shared, found)
         if not self.link.connected:
             # Without a peer to write with, the whole conversation may be used.
             away = PeerChanged(False, 0, self.link.status.away)
-            return Decision(_without_cloud(request), found, (away,))
-        if request.cloud is Cloud.WHEN_NEEDED and request.judged:
-            # The documents may answer the cloud's version, though not the whole chat's.
-            given = Given.of(request).request
-            found = await self.retrieval.find(given, request.limit)
-            if found.answers:
-                return Decision(_without_cloud(given), found, (NotAsked(),))
-            return Decision(request, found)
-        return Decision(request)
+            return Decision(shared.without_cloud(), found, (away,))
+        if not (if_needed and shared.judged):
+            return Decision(shared)
+        # The documents may answer the cloud's version, though not the whole chat's.
+        given = shared.given()
+        of_given = await self.retrieval.find(given)
+        if of_given.answers:
+            return Decision(given.without_cloud(), of_given, (NotAsked(),))
+        return Decision(shared, of_given)
 
-    def _written_from(self, request: GenerationRequest) -> GenerationRequest:
-        """The chat to write the answer from: the question alone, if a line is quoted."""
-        scored = request.details is not None and request.details.prompt  # as it was sent
-        if scored or not self.retrieval.quotes_a_line(request):
-            return request
+    def _question_alone(self, request: GenerationRequest) -> GenerationRequest:
+        """The request whose chat is its question alone, of which a line is quoted."""
         own, known = (
             tuple(self.retrieval.tokenizer.conversation([Message("user", question)]))
             for question in (request.query, request.asked)
@@ -115,7 +111,3 @@ class Decider:
             ),
             prompt=request.prompt or (request.begins, request.conversation),
         )
-
-
-def _without_cloud(request: GenerationRequest) -> GenerationRequest:
-    return replace(request, cloud=Cloud.NEVER)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from app.ledger.leakage import Part
+from app.ledger.leakage import Part, PartKind
 from app.settings import Cloud
 from dragon.inference.chat_template import Message
 from dragon.inference.reading import TextStream
@@ -23,6 +23,11 @@ Entry = tuple[str, int, float, float]
 
 def _new_id() -> str:
     return f"answer-{uuid.uuid4().hex}"
+
+
+def question_of(messages: Sequence[Message]) -> str:
+    """The last message of the user, or nothing."""
+    return next((m.content for m in reversed(messages) if m.role == "user"), "")
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,7 @@ class GenerationRequest:
 
     conversation: tuple[int, ...]
     query: str
-    sampling: Sampling
+    sampling: Sampling = field(default_factory=Sampling)
     judged: bool = True
     cloud_conversation: tuple[int, ...] | None = None
     cloud_query: str | None = None
@@ -102,6 +107,11 @@ class GenerationRequest:
         return self.mode.joint and not self.private
 
     @property
+    def scores_prompt(self) -> bool:
+        """Whether the prompt's own tokens are scored."""
+        return self.details is not None and self.details.prompt
+
+    @property
     def limit(self) -> int:
         """The most tokens of the answer."""
         return DEFAULT_MAX_TOKENS if self.max_tokens is None else self.max_tokens
@@ -136,6 +146,11 @@ class GenerationRequest:
             cloud_conversation=None if cloud is None else cloud[-tokens:],
         )
 
+    def without_cloud(self) -> GenerationRequest:
+        return replace(self, cloud=Cloud.NEVER)
+
+    # The cloud's part.
+
     @property
     def shown(self) -> tuple[int, ...]:
         """The conversation as the cloud gets it."""
@@ -145,6 +160,40 @@ class GenerationRequest:
     def asked(self) -> str:
         """The query as the cloud gets it."""
         return self.query if self.cloud_query is None else self.cloud_query
+
+    @property
+    def hides(self) -> bool:
+        """Whether the cloud is given less than the whole conversation."""
+        return self.shown != self.conversation
+
+    def given(self) -> GenerationRequest:
+        """The request with the cloud's part only, from which a joint answer is written.
+
+        If the device conditioned on more, a peer's words ("Earlier you said: ") could make it send
+        the rest up as corrections.
+        """
+        if not self.hides:
+            return self
+        return replace(
+            self,
+            conversation=self.shown,
+            cloud_conversation=None,
+            messages=self.cloud_messages,
+            query=self.asked,
+            prompt=self.prompt or (self.begins, self.conversation),
+        )
+
+    def given_parts(self, decode: Callable[[Sequence[int]], str]) -> Iterator[Part]:
+        """The user's words in the cloud's part, by kind."""
+        yield from self.parts
+        if self.raw:
+            yield Part(PartKind.PROMPT, decode(self.shown))
+        elif self.asked not in (part.text for part in self.parts):
+            yield Part(PartKind.SEARCH, self.asked)
+        if self.sampling.grammar:
+            yield Part(PartKind.FORMAT, self.sampling.grammar)
+        if biased := self.sampling.logit_bias:
+            yield Part(PartKind.WORDS, decode([token for token, _ in biased]))
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,9 @@
-"""Everyday messages, which need no document: told from questions, and answered by a model alone.
+"""Messages that need no document: told from questions, and answered by a model alone.
 
-A small model is shown the exchanges that are most like the message before it replies.
+Everyday messages are some; a small model is shown the exchanges that are most like the message
+before it replies. Others hold a whole chat, as programs send it to ask for a title: no document
+says what a chat should be called, and its turns cannot be told apart like those of a conversation,
+to hide some of them from the cloud.
 """
 
 from __future__ import annotations
@@ -8,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -18,7 +20,6 @@ import numpy.typing as npt
 
 from app.generation.events import GenerationRequest
 from app.generation.plan import Retrieved
-from app.generation.transcripts import holds_a_chat
 from dragon.inference.chat_template import Message, Rendering
 from dragon.inference.engine import Engine
 from dragon.inference.rows import Begins, Row
@@ -41,6 +42,23 @@ VECTORS = EXCHANGES.with_suffix(".npy")
 
 _TASK, _FOREIGN = "task", ("german", "spanish")
 _WORD = re.compile(r"\w+")
+
+_ASKS = r"(?:user|human|benutzer|nutzer|usuario)"
+_ANSWERS = r"(?:assistant|assistent|asistente|ai|model|(?:chat[ ]?)?(?:bot|gpt))"
+# A line that begins with a role, perhaps after a time, or is just a role; a template's marker of a
+# role, or a tag; JSON, YAML or an attribute that names it.
+_TURN = r"""(?:
+    ^(?:[^\w\n]|\d)*{role}(?:[^\w\n]|\d){{0,6}}[:\uff1a]\**
+    | ^[^\w\n]*[\#\[*=]\W?{role}[^\w\n]*$
+    | <\W{{0,3}}(?:\w{{1,20}}\W{{1,4}}){{0,2}}{role}(?:_token)?\b[^\w\s<]{{0,3}}
+      (?:<[^<>]{{1,20}}>(?:final)?)*
+    | \brole\b["'\\]*\s*[:=]\s*["'\\]*{role}\b["'\\]*
+    {more})\s*"""
+_FLAGS = re.IGNORECASE | re.MULTILINE | re.VERBOSE
+_ASKED = re.compile(_TURN.format(role=_ASKS, more=r"| \[INST\] | \b(?-i:USER):"), _FLAGS)
+_ANSWERED = re.compile(
+    _TURN.format(role=_ANSWERS, more=r"| \[/INST\] | \b(?-i:ASSISTANT):") + r"[^\s<\[]", _FLAGS
+)
 
 
 @dataclass(frozen=True)
@@ -104,11 +122,17 @@ class Everyday:
         return Retrieved([Row(tuple(tokens), 0.0)], [])
 
 
+def holds_a_chat(text: str) -> bool:
+    """Whether a text contains a question and an answer, each marked as somebody's turn."""
+    return bool(_ASKED.search(text) and _ANSWERED.search(text))
+
+
 def nearest(embedder: TextEmbedder, message: str, count: int) -> list[Exchange]:
     """At most `count` exchanges like a message, the nearest last; none for a task.
 
-    A model would copy the result of another task. There are vectors of the packaged embedder only,
-    so another one finds none.
+    A model would copy the result of another task, or reply in another language: of foreign
+    exchanges only those that share a word with the message are taken. There are vectors of the
+    packaged embedder only, so another one finds none.
     """
     if embedder.fingerprint != PACKAGED_WEIGHTS_SHA256:
         return []
@@ -117,16 +141,14 @@ def nearest(embedder: TextEmbedder, message: str, count: int) -> list[Exchange]:
     near = [every[i] for i in np.argsort(-likeness, kind="stable").tolist()]
     if near[0].kind == _TASK:
         return []
-    return [*islice(_talk(message, near), count)][::-1]
-
-
-def _talk(message: str, near: Sequence[Exchange]) -> Iterator[Exchange]:
-    """Leave out tasks, and foreign exchanges that share no word with the message."""
     words = _words(message)
-    for each in near:
-        foreign = each.kind in _FOREIGN
-        if each.kind != _TASK and not (foreign and words.isdisjoint(_words(each.message))):
-            yield each
+    talk = (
+        each
+        for each in near
+        if each.kind != _TASK
+        and (each.kind not in _FOREIGN or not words.isdisjoint(_words(each.message)))
+    )
+    return [*islice(talk, count)][::-1]
 
 
 @cache

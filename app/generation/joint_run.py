@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Self
 
-from app.generation.events import PeerChanged
-from app.generation.given import Given
+from app.generation.events import GenerationRequest, PeerChanged
 from app.generation.plan import Plan, Retrieved, opening
 from app.generation.run import DeviceRun
 from app.peer_link.client import Link
@@ -47,35 +46,29 @@ _LATE = localizable("cloud.late", "the cloud is late")
 _SLOW = localizable("cloud.slow", "the cloud does not go on")
 _WATCH_S = 0.1
 _PATIENCE_FOR_ROOM_S = 60.0  # for answers that wait however late the cloud is
+_PATIENT = 5.0  # times longer, where the device alone could only say that it found no answer
 _CROWD = 4  # concurrent answers that delay one another
 _PATIENCE_S, _PATIENCE_A_TOKEN_S = 5.0, 0.5
 
 
 class JointRun(DeviceRun):
-    """An async context: entering it asks the cloud, leaving it frees both sides."""
+    """An async context: entering it asks the cloud, leaving it frees both sides.
+
+    It is made of nothing but what the cloud is given.
+    """
 
     linked = True
 
     def __init__(
         self,
-        given: Given,
+        request: GenerationRequest,
         plan: Plan,
-        *,
         engine: Engine,
         tokenizer: Tokenizer,
-        link: Link,
         pace: Pace,
+        link: Link,
     ) -> None:
-        super().__init__(
-            given.request,
-            plan,
-            whole=given.whole,
-            engine=engine,
-            tokenizer=tokenizer,
-            pace=pace,
-            joint=link.connected,
-        )
-        self._given = given
+        super().__init__(request.given(), plan, engine, tokenizer, pace, joint=link.connected)
         self._link = link
         self._lane = lane_of(HOUSEHOLD.get().name)
         self._watcher: asyncio.Task[None] | None = None
@@ -87,6 +80,7 @@ class JointRun(DeviceRun):
         self._entered = 0.0
         self._again: asyncio.TimerHandle | None = None  # for asking it again when it has room
         self._held = False  # whether the text waits for that
+        self._deadline = plan.deadline  # seconds that the first token waits for the cloud
         self._reported: bool | None = None  # whether it takes part, as last reported
 
     async def __aenter__(self) -> Self:
@@ -105,6 +99,8 @@ class JointRun(DeviceRun):
 
     def write(self, retrieved: Retrieved) -> None:
         """As in `DeviceRun`, but drop a cloud of little weight beside these rows."""
+        if self._deadline is not None and retrieved.declines:
+            self._deadline *= _PATIENT
         super().write(retrieved)
         self._leave_out()
 
@@ -112,20 +108,17 @@ class JointRun(DeviceRun):
 
     def receive(self, message: Message) -> None:
         """Handle a message of the cloud. Raises `FrameError` for one that no run expects."""
-        match message:
-            case Draft() | Target() | Resync() | Candidate() | Score():
-                if isinstance(message, Draft):
-                    self._pace.observe_remote(message)
-                    round_trip = self._pace.link.round_trip.value or 0.0
-                    self.answer.trace.draft(
-                        Role.CLOUD, message.position, message.decode_us, round_trip / 2
-                    )
-                super().receive(message)
-                self._report_departure()
-            case control.Ready():
-                self._let_in(message)
-            case _:
-                raise FrameError(f"a peer sends no {type(message).__name__} in an answer")
+        if isinstance(message, control.Ready):
+            self._let_in(message)
+            return
+        if not isinstance(message, Draft | Target | Resync | Candidate | Score):
+            raise FrameError(f"a peer sends no {type(message).__name__} in an answer")
+        if isinstance(message, Draft):
+            self._pace.observe_remote(message)
+            underway = (self._pace.link.round_trip.value or 0.0) / 2
+            self.answer.trace.draft(Role.CLOUD, message.position, message.decode_us, underway)
+        super().receive(message)
+        self._report_departure()
 
     def failed(self, message: str, refusal: Refusal | None = None) -> None:
         """The cloud has given this answer up; it is asked again only if it said when."""
@@ -164,7 +157,7 @@ class JointRun(DeviceRun):
         self._replied = False
         self._stream = self._link.open(self, self._request.id)
         self.asked = True
-        asked = opening(self._given, self._plan, committed, self._lane, joint=self.session.joint)
+        asked = opening(self._request, self._plan, committed, self._lane, joint=self.session.joint)
         self._link.send(asked, self._stream)
 
     def _put_off(self, refusal: Refusal) -> None:
@@ -175,14 +168,13 @@ class JointRun(DeviceRun):
         self._forget_time()
         loop, wait_s = asyncio.get_running_loop(), refusal.again - time.monotonic()
         self._again = loop.call_later(wait_s, self._guarded, self._ask_again)
-        patience = _PATIENCE_FOR_ROOM_S if self._plan.deadline is None else self._plan.deadline
+        patience = _PATIENCE_FOR_ROOM_S if self._deadline is None else self._deadline
         begun = bool(self.session.committed)
         self.session.lose()
-        if self.session.joinable and not begun and refusal.again - self._entered < patience:
-            self._held = True
-        else:
-            self._held = False
-            self._report(False, self.session.membership.alone_since, refusal.message, refused=True)
+        soon = refusal.again - self._entered < patience
+        self._held = self.session.joinable and not begun and soon
+        if not self._held:
+            self._report_alone(refusal.message, refused=True)
             self.advance()
 
     def _ask_again(self) -> None:
@@ -219,7 +211,7 @@ class JointRun(DeviceRun):
             position = len(self.session.committed) if rejoined else 0
             again = " again" if self._reported is False else ""
             reason = f"the cloud takes part{again}"
-            self._report(True, position, reason, unsearched=ready.unsearched)
+            self._report(PeerChanged(True, position, reason, unsearched=ready.unsearched))
         else:
             self._close_stream("too late")
         self.advance()
@@ -243,7 +235,7 @@ class JointRun(DeviceRun):
         if self.session.joint or self._held:
             self._held = False
             self.session.lose()
-            self._report(False, self.session.membership.alone_since, reason)
+            self._report_alone(reason)
             self.advance()
 
     def _report_departure(self) -> None:
@@ -251,16 +243,19 @@ class JointRun(DeviceRun):
         if self.session.joint or self._held or self._reported is False:
             return
         full = len(self.session.committed) >= self.session.limits.horizon
-        reason = "the cloud's context is full" if full else "the two sides could not agree"
-        self._report(False, self.session.membership.alone_since, reason)
+        self._report_alone(
+            "the cloud's context is full" if full else "the two sides could not agree"
+        )
         self._close_stream("lost")
 
-    def _report(
-        self, joint: bool, position: int, reason: str, *, refused: bool = False, unsearched: int = 0
-    ) -> None:
-        if self._reported is not joint:
-            self._reported = joint
-            self._items.put_nowait(PeerChanged(joint, position, reason, refused, unsearched))
+    def _report_alone(self, reason: str, *, refused: bool = False) -> None:
+        alone_since = self.session.membership.alone_since
+        self._report(PeerChanged(False, alone_since, reason, refused))
+
+    def _report(self, change: PeerChanged) -> None:
+        if self._reported is not change.joint:
+            self._reported = change.joint
+            self._items.put_nowait(change)
 
     def _give_up(self, reason: str) -> None:
         """Write the rest alone, whether or not there is a connection."""
@@ -280,10 +275,7 @@ class JointRun(DeviceRun):
     async def _watch(self) -> None:
         """The only clock of a run: the deadline of the first token, and stalls."""
         lateness = Lateness(
-            time.monotonic(),
-            self._plan.deadline,
-            self._pace,
-            bounded=not self._request.mode.waits,
+            time.monotonic(), self._deadline, self._pace, bounded=not self._request.mode.waits
         )
         while True:
             await asyncio.sleep(_WATCH_S)
@@ -320,7 +312,7 @@ class JointRun(DeviceRun):
         super()._begin(decoder)
         self._watcher = asyncio.create_task(self._watch())
         if not self.session.joint and not self._held:
-            self._report(False, 0, self._link.status.away)
+            self._report(PeerChanged(False, 0, self._link.status.away))
 
     def _send(self, message: SessionMessage) -> None:
         if self._stream is None:

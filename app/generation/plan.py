@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from app.generation.events import GenerationRequest, Source, SourcesFound
-from app.generation.given import Given
 from dragon.inference.rows import Row
 from dragon.inference.weighting import Rescoring, Weights, shared
 from dragon.link import control
@@ -49,6 +48,11 @@ class Retrieved:
         rows = [replace(row, relevance=(BARE_RELEVANCE + LEAST) / 2) for row in self.rows]
         return replace(self, rows=rows, answers=False)
 
+    @property
+    def declines(self) -> bool:
+        """Whether this side alone could only say that it found no answer."""
+        return not self.sources and bool(self.rows[0].quotes)
+
     def found(self) -> SourcesFound:
         """The documents with their weights; those in one row share the row's."""
         weights = Weights.of([row.relevance for row in self.rows]).rows.tolist()
@@ -59,7 +63,7 @@ class Retrieved:
             self.nothing_relevant,
             self.unread_documents,
             tuple(self.closest),
-            declines=not self.sources and bool(self.rows[0].quotes),
+            declines=self.declines,
         )
 
 
@@ -67,16 +71,14 @@ class Retrieved:
 class Plan:
     """The parameters of writing an answer.
 
-    `top_k` documents per side, `limit` tokens at most, `deadline` seconds to wait for the cloud
-    (None is no limit). Both sides re-score their documents every `rescore_every` tokens, unless it
-    is 0; a unit of cosine is worth `slope` nats there, and in a text to continue. A cloud whose
-    weight is below `least_weight`, 0 to 1, is dropped. Its passages are cited by numbers from
-    `cloud_citations` on; None if passages are not cited. With a `budget` the device draws within
-    it.
+    `top_k` documents per side, `deadline` seconds to wait for the cloud (None is no limit). Both
+    sides re-score their documents every `rescore_every` tokens, unless it is 0; a unit of cosine is
+    worth `slope` nats there, and in a text to continue. A cloud whose weight is below
+    `least_weight`, 0 to 1, is dropped. Its passages are cited by numbers from `cloud_citations` on;
+    None if passages are not cited. With a `budget` the device draws within it.
     """
 
     top_k: int
-    limit: int
     deadline: float | None
     catch_up: bool
     rescore_every: int
@@ -89,24 +91,23 @@ class Plan:
 
 
 def opening(
-    given: Given, plan: Plan, committed: tuple[int, ...], lane: int, *, joint: bool
+    given: GenerationRequest, plan: Plan, committed: tuple[int, ...], lane: int, *, joint: bool
 ) -> control.Open:
     """The request to take part from `committed` on; at once if `joint`."""
-    request = given.request
     return control.Open(
         committed=committed,
         lane=lane,
         joint=joint,
-        conversation=request.conversation,
-        raw=request.raw,
-        begins=request.begins,
-        query=request.asked,
-        premise=request.premise,
-        judged=request.judged,
-        mode=request.mode,
-        sampling=request.sampling,
-        details=request.details is not None,
-        max_tokens=plan.limit,
+        conversation=given.shown,
+        raw=given.raw,
+        begins=given.begins,
+        query=given.asked,
+        premise=given.premise,
+        judged=given.judged,
+        mode=given.mode,
+        sampling=given.sampling,
+        details=given.details is not None,
+        max_tokens=given.limit,
         top_k=plan.top_k,
         catch_up=plan.catch_up,
         schedule=plan.schedule,
@@ -115,22 +116,10 @@ def opening(
     )
 
 
-def prompt_scoring(request: GenerationRequest, plan: Plan) -> control.ScoreText:
-    """The request to score the prompt, unadjusted: logit changes and re-scoring are for answers."""
-    return _scoring(request, plan, request.shown[:1], request.shown[1:])
-
-
-def answer_scoring(
-    request: GenerationRequest, plan: Plan, tokens: tuple[int, ...]
-) -> control.ScoreText:
-    asked = _scoring(request, plan, request.shown, tokens)
-    adjusted = {"rescore_every": plan.rescore_every, "sampling": request.sampling}
-    return asked.model_copy(update=adjusted)
-
-
-def _scoring(
+def scoring_request(
     request: GenerationRequest, plan: Plan, before: tuple[int, ...], text: tuple[int, ...]
 ) -> control.ScoreText:
+    """The request to score a text, unadjusted: logit changes and re-scoring are for answers."""
     return control.ScoreText(
         conversation=before,
         text=text,
@@ -142,5 +131,5 @@ def _scoring(
         top_k=plan.top_k,
         slope=plan.slope,
         prompt=len(request.shown),
-        max_tokens=plan.limit,
+        max_tokens=request.limit,
     )

@@ -1,42 +1,23 @@
-"""Turns what a client wrote into the tokens that a generation starts from."""
+"""Turns what a client wrote into the request that a generation starts from."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from bisect import bisect_left
+from collections.abc import Sequence
 
 from app.generation.cloud_view import View
+from app.generation.events import GenerationRequest, question_of
 from app.generation.service import GenerationService
 from app.ledger.leakage import Part, PartKind
 from dragon.errors import ContextLengthError, InvalidRequestError
 from dragon.inference.chat_template import Rendering
-from dragon.inference.rows import Begins
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.localizable import localizable
 
 MAX_CUT = 300_000
 """The most characters of a prompt that is cut to fit."""
-
-
-@dataclass(frozen=True)
-class Prompt:
-    """Token ids, and the text to search documents with.
-
-    The cloud gets the tokens `shown` instead, unless they are None. A chat's tokens come from
-    `messages`, and the cloud's from the messages `known` to it, which hold these `parts`; both
-    begin alike.
-    """
-
-    tokens: tuple[int, ...]
-    query: str
-    begins: Begins = Begins.TURNS
-    shown: tuple[int, ...] | None = None
-    messages: tuple[Message, ...] = ()
-    known: tuple[Message, ...] = ()
-    parts: tuple[Part, ...] = ()
 
 
 async def chat_prompt(
@@ -46,41 +27,48 @@ async def chat_prompt(
     rendering: Rendering | None = None,
     *,
     to_cut: bool = False,
-) -> Prompt:
+) -> GenerationRequest:
     """The conversation under the model's template; the last user message is the query.
 
     The cloud is shown its `view` of it. If `to_cut`, the conversation may be too long.
 
     Raises `InvalidRequestError` without a user message, `ContextLengthError` if too long.
     """
-    query = next((m.content for m in reversed(messages) if m.role == "user"), "")
+    query = question_of(messages)
     if not query.strip():
         raise InvalidRequestError(
             "messages: at least one user message with a text is needed", param="messages"
         )
     length = sum(len(message.content) for message in messages)
-    require_room(length, generation, "messages", to_cut=to_cut)
+    _require_short(length, generation, "messages", to_cut=to_cut)
     rendering = rendering or Rendering()
     # Long prompts take long to tokenize; other requests continue meanwhile.
     chat = await asyncio.to_thread(generation.tokenizer.chat, messages, rendering)
-    conversation = _fitting(chat.tokens, generation, "messages", to_cut=to_cut)
-    known = view.messages
-    offered = (json.dumps(tool.described(), ensure_ascii=False) for tool in rendering.tools)
-    tools = (Part(PartKind.TOOLS, tool) for tool in offered)
-    parts = (*view.parts, *tools, *_set(rendering.variables))
-    own = tuple(messages)
-    prompt = Prompt(conversation, query, chat.begins, None, own, known, parts)
-    if known == own:
-        return prompt
-    other = (await asyncio.to_thread(generation.tokenizer.chat, known, rendering)).tokens
-    # Marks may be longer than what they replace.
-    return replace(prompt, shown=tuple(other[-generation.context_length :]))
+    if not to_cut:
+        _require_room(len(chat.tokens), generation, "messages")
+    own, shown = tuple(messages), None
+    if view.messages != own:
+        given = await asyncio.to_thread(generation.tokenizer.chat, view.messages, rendering)
+        # Marks may be longer than what they replace.
+        shown = tuple(given.tokens[-generation.context_length :])
+    # What else a template is given; switches add no words.
+    told = [Part(PartKind.TOOLS, _json(tool.described())) for tool in rendering.tools]
+    variables = {k: v for k, v in rendering.variables.items() if not isinstance(v, bool)}
+    if variables:
+        told.append(Part(PartKind.INSTRUCTIONS, _json(variables)))
+    return GenerationRequest(
+        tuple(chat.tokens),
+        query,
+        begins=chat.begins,
+        cloud_conversation=shown,
+        messages=own,
+        cloud_messages=view.messages,
+        parts=(*view.parts, *told),
+    )
 
 
-def _set(variables: Mapping[str, Any]) -> Iterator[Part]:
-    """The words that a client's variables add to the template; switches add none."""
-    if told := {name: each for name, each in variables.items() if not isinstance(each, bool)}:
-        yield Part(PartKind.INSTRUCTIONS, json.dumps(told, ensure_ascii=False))
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 async def shortened(
@@ -106,14 +94,8 @@ async def shortened(
 
     if await asyncio.to_thread(fits, 0):
         return list(messages)
-    low, high = 0, len(starts) - 1
-    while low < high:
-        middle = (low + high) // 2
-        if await asyncio.to_thread(fits, starts[middle]):
-            high = middle
-        else:
-            low = middle + 1
-    return [*own, *turns[starts[low] :]]
+    start = await asyncio.to_thread(bisect_left, starts[:-1], True, key=fits)
+    return [*own, *turns[starts[start] :]]
 
 
 async def text_prompt(
@@ -122,7 +104,7 @@ async def text_prompt(
     suffix: str = "",
     *,
     to_cut: bool = False,
-) -> Prompt:
+) -> GenerationRequest:
     """A prompt, text or token ids, with or without the tokens that begin every text.
 
     Special tokens are recognised by name. With a `suffix`, the model writes the text between the
@@ -132,9 +114,9 @@ async def text_prompt(
     cannot fill in text; `ContextLengthError` if too long.
     """
     tokenizer = generation.tokenizer
-    require_room(len(suffix), generation, "suffix")
+    _require_short(len(suffix), generation, "suffix")
     if isinstance(prompt, str):
-        require_room(len(prompt), generation, "prompt", to_cut=to_cut)
+        _require_short(len(prompt), generation, "prompt", to_cut=to_cut)
         tokens, query = await asyncio.to_thread(tokenizer.read, prompt), prompt
     else:
         tokens = known(prompt, tokenizer, generation.model_name, "prompt")
@@ -148,39 +130,35 @@ async def text_prompt(
         tokens = await asyncio.to_thread(tokenizer.around, tokens, suffix)
     if not tokens:
         raise InvalidRequestError("prompt: must not be empty", param="prompt")
-    return Prompt(_fitting(tokens, generation, "prompt", to_cut=to_cut), query)
+    if not to_cut:
+        _require_room(len(tokens), generation, "prompt")
+    return GenerationRequest(tuple(tokens), query)
 
 
-def require_room(
+def _require_short(
     characters: int, generation: GenerationService, param: str, *, to_cut: bool = False
 ) -> None:
     """Raises `ContextLengthError` for a text that is too long however it is tokenized.
 
     Tokenizing it could take a minute and a gigabyte.
     """
-    if to_cut:
-        if characters > MAX_CUT:
-            raise ContextLengthError(
-                f"{param}: at most {MAX_CUT} characters can be cut to their last tokens",
-                param=param,
-            )
-        return
-    if (least := generation.tokenizer.least_tokens(characters)) >= generation.context_length:
-        raise _too_long(
-            localizable("context.least", "at least {count}", count=least), generation, param
+    if not to_cut:
+        least = generation.tokenizer.least_tokens(characters)
+        _require_room(least, generation, param, at_least=True)
+    elif characters > MAX_CUT:
+        raise ContextLengthError(
+            f"{param}: at most {MAX_CUT} characters can be cut to their last tokens", param=param
         )
 
 
-def _fitting(
-    tokens: Sequence[int], generation: GenerationService, param: str, *, to_cut: bool
-) -> tuple[int, ...]:
-    if len(tokens) >= generation.context_length and not to_cut:
-        raise _too_long(len(tokens), generation, param)
-    return tuple(tokens)
-
-
-def _too_long(tokens: int | str, generation: GenerationService, param: str) -> ContextLengthError:
-    return ContextLengthError(
+def _require_room(
+    count: int, generation: GenerationService, param: str, *, at_least: bool = False
+) -> None:
+    """Raises `ContextLengthError` unless so many tokens leave room for an answer."""
+    if count < generation.context_length:
+        return
+    tokens = localizable("context.least", "at least {count}", count=count) if at_least else count
+    raise ContextLengthError(
         localizable(
             "context.prompt",
             "This model's maximum context length is {context} tokens, the answer included; "

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from app.documents.hits import DocumentHit, Follows, Scope
 from app.documents.store import DocumentStore
 from app.generation.cloud_view import MARK
-from app.generation.events import GenerationRequest, Source
+from app.generation.events import GenerationRequest, Source, question_of
 from app.generation.plan import Retrieved
 from app.ledger.spending import digest_of_passage
 from app.peer_link.client import Link
@@ -19,6 +19,7 @@ from app.places import Places
 from dragon.inference.engine import Engine
 from dragon.inference.rows import Row, room_for_document
 from dragon.inference.tokenizer import Message, Tokenizer
+from dragon.inference.weighting import Rescoring
 from dragon.link import control
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.judge import TextJudge, Whose, whose
@@ -71,41 +72,32 @@ class Retrieval:
     slope: float
     _places: Places = field(default_factory=lambda: Places(_SEARCHES, _FOR_ONE), init=False)
 
-    def in_one_row(self, request: GenerationRequest) -> bool:
-        """Whether all that is found goes in one row, for a question that stands alone."""
-        return self._style(request).one_row
+    def form(self, request: GenerationRequest) -> tuple[Answers, int]:
+        """How a request is answered, and the most passages that a side uses.
 
-    def cites(self, request: GenerationRequest) -> bool:
-        """Whether it is answered in the model's own words, which cite passages by number."""
-        return self._style(request) is Answers.WORDS
-
-    def quotes_a_line(self, request: GenerationRequest) -> bool:
-        """Whether it is answered by the line that answers best."""
-        return self._style(request) is Answers.LINES
-
-    def _style(self, request: GenerationRequest) -> Answers:
-        """How it is answered; the baselines that fetch documents have a row per sentence."""
-        return self.answers.on(raw=request.raw or request.mode.fetches)
-
-    def passages(self, request: GenerationRequest) -> int:
-        style = self._style(request)
-        usual = style.passages if self.top_k is None else self.top_k
-        wanted = usual if request.top_k is None else request.top_k
+        The baselines that fetch documents have a row per sentence.
+        """
+        style = self.answers.on(raw=request.raw or request.mode.fetches)
+        default = style.passages if self.top_k is None else self.top_k
+        wanted = default if request.top_k is None else request.top_k
         if style.one_row:
-            return wanted
+            return style, wanted
         slots = self.engine.model.cache.slots
-        return min(wanted, slots if request.epsilon is None else slots - 1)
+        return style, min(wanted, slots if request.epsilon is None else slots - 1)
 
-    async def find(self, request: GenerationRequest, limit: int) -> Retrieved:
-        """Passages as rows, only those that leave room for an answer of `limit` tokens.
+    async def find(self, request: GenerationRequest) -> Retrieved:
+        """Passages as rows, only those that leave room for the answer.
 
         Includes the cloud's, if the mode fetches them.
         """
+        style, most = self.form(request)
+        if not (request.query and most):
+            return await self._rowed(request, style, [], await self._fetch(request))
         # Counted before the search, which finds what has been read by then.
-        unread = await self.documents.unread(_scope(request)) if self.asks(request) else 0
+        unread = await self.documents.unread(_scope(request))
         said = await self.said(request)
         own, fetched, near, matter = await asyncio.gather(
-            self.search(request, said),
+            self.search(request, style, most, said),
             self._fetch(request),
             self._closest(request, said),
             self._whose(request),
@@ -115,95 +107,62 @@ class Retrieval:
         best = max((hit.relevance for hit in own), default=LEAST)
         sure = matter.leans or not matter.prior or best + matter.prior >= LEAST
         less = max(matter.prior, min(0.0, LEAST - best))
-        own = [replace(hit, relevance=hit.relevance + less) for hit in own]
-        hits = await self._weighed(request, [*own, *fetched])
-        hits = hits[: self.engine.model.cache.slots]
-        if self.in_one_row(request):
-            found = self._in_one_row(request, own, limit)
-        elif request.mode.concatenates:
-            found = self._concatenated(request, hits, limit)
-        else:
-            found = self.rows(request, hits, limit)
-        in_vain = self.asks(request) and not own and not asks_nothing(request.query)
-        apart = [each for each in near if not any(_overlap(each, own) for own in found.sources)]
+        weighed = [replace(hit, relevance=hit.relevance + less) for hit in own]
+        found = await self._rowed(request, style, weighed, fetched)
         return replace(
             found,
             answers=found.answers and sure,
-            nothing_relevant=in_vain,
+            nothing_relevant=not own and not asks_nothing(request.query),
             unread_documents=unread,
-            closest=apart,
-            premise=self._premise(request, own, found) if matter.leans else (),
+            closest=[each for each in near if not any(_overlap(each, s) for s in found.sources)],
+            premise=_premise(request, own, found)
+            if matter.leans and style is Answers.LINES
+            else (),
         )
-
-    def _premise(
-        self, request: GenerationRequest, own: Sequence[DocumentHit], found: Retrieved
-    ) -> tuple[int, ...]:
-        """The tokens of the one line that is quoted, if a whole answer surely begins with them."""
-        if len(own) != 1 or own[0].query or own[0].others or not self.quotes_a_line(request):
-            return ()
-        premise = found.rows[0].quotes[0].first if found.sources else ()
-        sampling = request.sampling
-        held = sampling.logit_bias or sampling.grammar or sampling.min_tokens
-        ends = request.stop or request.stop_tokens or request.limit <= len(premise)
-        bounded = request.epsilon is not None or len(premise) > PREMISE
-        return () if held or ends or bounded else premise
 
     async def _whose(self, request: GenerationRequest) -> Whose:
         """Whose matter the question is; the user's if documents were chosen."""
         chosen = request.documents is not None or request.collections is not None
-        if chosen or request.raw or not request.judged or not self.asks(request):
+        if chosen or request.raw or not request.judged:
             return Whose()
         job = self.engine.submit_urgent(lambda: whose(request.query, self.judge))
         return await asyncio.wrap_future(job)
 
-    async def _weighed(self, request: GenerationRequest, hits: Sequence[Hit]) -> list[Hit]:
-        """Passages of both sides, best first; weighed anew for a text to continue."""
-        if not (hits and self.answers.continues(raw=request.raw)):
-            return sorted(hits, key=lambda hit: hit.relevance, reverse=True)
-        job = self.engine.submit_urgent(
-            lambda: continuing(self.embedder, request.query, hits, self.slope)
-        )
-        return await asyncio.wrap_future(job)
-
-    def asks(self, request: GenerationRequest) -> bool:
-        """Whether the user's documents are searched."""
-        return bool(self.passages(request) and request.query)
-
     async def search(
-        self, request: GenerationRequest, said: DocumentHit | None = None
+        self, request: GenerationRequest, style: Answers, most: int, said: DocumentHit | None
     ) -> Sequence[DocumentHit]:
         """The passages that answer, likelier near what was `said` if the question follows it.
 
         A question that the model left as it was stands alone: only the row of a table that was said
         may still be meant.
         """
-        if not self.asks(request):
-            return []
-        k, before = self.passages(request), request.passed_over
-        scope = replace(_scope(request), turns=_turns(request.messages))
-        asked = next((m.content for m in reversed(request.messages) if m.role == "user"), "")
-        if said is not None:
-            alone = self.in_one_row(request) and request.query == asked
-            # "Where?" alone tells no line from another.
-            asked = request.query if asks_nothing(asked) else asked
-            scope = replace(scope, follows=Follows(said, None if alone else asked))
-        look: Callable[[str, int, Scope], Awaitable[Sequence[DocumentHit]]]
-        look = partial(self.documents.search, relevant=request.judged)
-        if self._style(request) is Answers.WORDS:
-            look = self.documents.passages_about
+        before = request.passed_over
 
         async def unused(question: str, k: int, scope: Scope) -> list[DocumentHit]:
+            look = (
+                self.documents.passages_about
+                if style is Answers.WORDS
+                else partial(self.documents.search, relevant=request.judged)
+            )
             found = await look(question, k + len(before), scope)
             return [hit for hit in found if not any(hit.text in text for text in before)][:k]
 
+        anywhere = _scope(request)
+        near = replace(anywhere, turns=_turns(request.messages))
+        if said is not None:
+            asked = question_of(request.messages)
+            alone = style.one_row and request.query == asked
+            # "Where?" alone tells no line from another.
+            wording = request.query if asks_nothing(asked) else asked
+            near = replace(near, follows=Follows(said, None if alone else wording))
         async with self._places.one():
-            if not self.quotes_a_line(request):
-                return await unused(request.query, k, scope)
+            if style is not Answers.LINES:
+                return await unused(request.query, most, near)
             # A line for each of the message's questions, or the best one for the whole message.
             parts = questions_of(request.query)[1:]
-            apart = [await unused(each, 1, _scope(request)) for each in parts]
+            apart = [await unused(each, 1, anywhere) for each in parts]
             lines = list({hit.text: hit for found in apart for hit in found}.values())
-            return lines if len(lines) > 1 else await unused(request.query, 1, scope)
+            return lines if len(lines) > 1 else await unused(request.query, 1, near)
 
     async def _closest(
         self, request: GenerationRequest, said: DocumentHit | None
@@ -213,7 +172,7 @@ class Retrieval:
         Two are from the document that the chat is about, if it is about one.
         """
         query = request.query
-        if not self.asks(request) or request.raw or asks_nothing(query):
+        if request.raw or asks_nothing(query):
             return []
         async with self._places.one():
             hits = list(await self.documents.closest(query, CLOSEST, _scope(request)))
@@ -225,19 +184,60 @@ class Retrieval:
 
     async def said(self, request: GenerationRequest) -> DocumentHit | None:
         """The passage that the last reply with an answer was written from, if any."""
-        for message in reversed(request.messages) if self.asks(request) else ():
+        for message in reversed(request.messages):
             if message.role == "assistant" and message.content not in ("", NO_ANSWER, MARK):
                 reply = message.content[-control.MAX_QUERY :]
                 return await self.documents.said(reply, _scope(request))
         return None
 
-    def rows(self, request: GenerationRequest, hits: Sequence[Hit], limit: int) -> Retrieved:
+    async def _fetch(self, request: GenerationRequest) -> Sequence[PublicHit]:
+        """The cloud's documents, if the mode fetches them."""
+        if request.private or not request.mode.fetches:
+            return []
+        model, with_kv = self.engine.model, request.mode.fetches_kv
+        asked = control.Fetch(
+            query=request.asked,
+            top_k=self.form(request)[1],
+            raw=request.raw,
+            weights=model.weights if with_kv and model.kv is not None else None,
+        )
+        return await fetch(self.link, request.id, asked, self.tokenizer, model)
+
+    # Rows.
+
+    async def _rowed(
+        self,
+        request: GenerationRequest,
+        style: Answers,
+        own: Sequence[DocumentHit],
+        fetched: Sequence[PublicHit],
+    ) -> Retrieved:
+        """The rows of what was found; passages of a text to continue are weighed anew."""
+        hits: list[Hit] = [*own, *fetched]
+        if not hits:
+            return Retrieved([self.without(request)], [])
+        if style is Answers.LINES:
+            return self._quoted(request, own)
+        if style is Answers.WORDS:
+            return self._numbered(request, own)
+        if self.answers.continues(raw=request.raw):
+            job = self.engine.submit_urgent(
+                lambda: continuing(self.embedder, request.query, hits, self.slope)
+            )
+            best = await asyncio.wrap_future(job)
+        else:
+            best = sorted(hits, key=lambda hit: hit.relevance, reverse=True)
+        kept = best[: self.engine.model.cache.slots]
+        if request.mode.concatenates:
+            return self._concatenated(request, kept)
+        return self._row_each(request, kept)
+
+    def _row_each(self, request: GenerationRequest, hits: Sequence[Hit]) -> Retrieved:
         """One row per passage."""
-        room = room_for_document(self.engine.model.context, len(request.conversation), limit)
         rows, kept = document_rows(
             self.tokenizer,
             hits,
-            room,
+            self._room(request),
             raw=request.raw,
             quotes=self.answers.quotes,
             begins=request.begins,
@@ -247,64 +247,71 @@ class Retrieval:
                 rows[number] = replace(rows[number], kv=hit.kv)
         every, slope = self.rescore_every, self.slope
         again = rescoring(self.embedder, self.tokenizer, request.query, rows, every, slope)
-        sources, passages = [_source(hit) for hit in kept], _digests(kept)
-        return Retrieved(rows, sources, again, answers=bool(kept), passages=passages)
+        return _retrieved(rows, kept, again)
+
+    def _quoted(self, request: GenerationRequest, hits: Sequence[DocumentHit]) -> Retrieved:
+        """Lines that are quoted, in one row."""
+        lines = [quoted(hit) for hit in hits]
+        whole = replace(lines[0], text=" ".join(line.text for line in lines))
+        found = self._row_each(request, [whole])
+        sources = [_source(line) for line in lines if found.sources]
+        return replace(found, sources=sources, passages=_digests(lines))
+
+    def _numbered(self, request: GenerationRequest, hits: Sequence[DocumentHit]) -> Retrieved:
+        """Passages with numbers, in one row, for a model that writes in its own words."""
+        first = first_number(Role.DEVICE, self.form(request)[1])
+        row, kept = context_row(self.tokenizer, hits, self._room(request), first, request.begins)
+        found = _retrieved([row], kept)
+        numbered = [replace(each, citation=n) for n, each in enumerate(found.sources, first)]
+        return replace(found, sources=numbered)
+
+    def _concatenated(self, request: GenerationRequest, hits: Sequence[Hit]) -> Retrieved:
+        """Context aggregation: as many documents as fit before the question, in one row."""
+        for count in range(len(hits), 0, -1):
+            kept = hits[:count]
+            text = "\n\n".join(hit.text for hit in kept)
+            tokens = self.tokenizer.document_row(text, raw=request.raw, begins=request.begins)
+            if len(tokens) <= self._room(request):
+                quoting = self.answers.quotes and not request.raw
+                quotes = quotes_of(self.tokenizer, [h.text for h in kept]) if quoting else ()
+                return _retrieved([Row(tuple(tokens), kept[0].relevance, quotes=quotes)], kept)
+        return Retrieved([self.without(request)], [])
 
     def without(self, request: GenerationRequest) -> Row:
         """The row before a request's conversation if nothing is found."""
-        if self._style(request) is Answers.WORDS and self.asks(request):
+        style, most = self.form(request)
+        if style is Answers.WORDS and request.query and most:
             return nothing_found(self.tokenizer, request.begins)
         return bare_row(
             self.tokenizer, raw=request.raw, quotes=self.answers.quotes, begins=request.begins
         )
 
-    def _in_one_row(
-        self, request: GenerationRequest, hits: Sequence[DocumentHit], limit: int
-    ) -> Retrieved:
-        """All passages in one row: numbered for a model that writes, or lines that are quoted."""
-        if not hits:
-            return Retrieved([self.without(request)], [])
-        if self.quotes_a_line(request):
-            lines = [quoted(hit) for hit in hits]
-            whole = replace(lines[0], text=" ".join(line.text for line in lines))
-            found = self.rows(request, [whole], limit)
-            sources = [_source(line) for line in lines if found.sources]
-            return replace(found, sources=sources, passages=_digests(lines))
-        room = room_for_document(self.engine.model.context, len(request.conversation), limit)
-        first = first_number(Role.DEVICE, self.passages(request))
-        row, kept = context_row(self.tokenizer, hits, room, first, request.begins)
-        sources = [replace(_source(hit), citation=n) for n, hit in enumerate(kept, first)]
-        return Retrieved([row], sources, answers=bool(kept), passages=_digests(kept))
+    def _room(self, request: GenerationRequest) -> int:
+        """The most tokens of a row."""
+        context = self.engine.model.context
+        return room_for_document(context, len(request.conversation), request.limit)
 
-    async def _fetch(self, request: GenerationRequest) -> Sequence[PublicHit]:
-        """The cloud's documents, if the mode fetches them."""
-        if request.private or not request.mode.fetches:
-            return []
-        model, with_kv = self.engine.model, request.mode.fetches_kv
-        asked = control.Fetch(
-            query=request.asked,
-            top_k=self.passages(request),
-            raw=request.raw,
-            weights=model.weights if with_kv and model.kv is not None else None,
-        )
-        return await fetch(self.link, request.id, asked, self.tokenizer, model)
 
-    def _concatenated(
-        self, request: GenerationRequest, hits: Sequence[Hit], limit: int
-    ) -> Retrieved:
-        """Context aggregation: all documents before the question, in one row."""
-        room = room_for_document(self.engine.model.context, len(request.conversation), limit)
-        while hits:
-            text = "\n\n".join(hit.text for hit in hits)
-            tokens = self.tokenizer.document_row(text, raw=request.raw, begins=request.begins)
-            if len(tokens) <= room:
-                quoting = self.answers.quotes and not request.raw
-                quotes = quotes_of(self.tokenizer, [h.text for h in hits]) if quoting else ()
-                row = Row(tuple(tokens), hits[0].relevance, quotes=quotes)
-                sources, passages = [_source(hit) for hit in hits], _digests(hits)
-                return Retrieved([row], sources, answers=True, passages=passages)
-            hits = hits[:-1]
-        return Retrieved([self.without(request)], [])
+def _retrieved(
+    rows: Sequence[Row], kept: Sequence[Hit], again: Rescoring | None = None
+) -> Retrieved:
+    """Rows of these passages."""
+    sources = [_source(hit) for hit in kept]
+    return Retrieved(rows, sources, again, answers=bool(kept), passages=_digests(kept))
+
+
+def _premise(
+    request: GenerationRequest, own: Sequence[DocumentHit], found: Retrieved
+) -> tuple[int, ...]:
+    """The tokens of the one line that is quoted, if a whole answer surely begins with them."""
+    if not found.sources or len(own) != 1 or own[0].query or own[0].others:
+        return ()
+    premise = found.rows[0].quotes[0].first
+    sampling = request.sampling
+    held = sampling.logit_bias or sampling.grammar or sampling.min_tokens
+    ends = request.stop or request.stop_tokens or request.limit <= len(premise)
+    bounded = request.epsilon is not None or len(premise) > PREMISE
+    return () if held or ends or bounded else premise
 
 
 def _scope(request: GenerationRequest) -> Scope:

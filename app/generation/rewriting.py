@@ -74,22 +74,20 @@ class Rewriter:
         return replace(request, cloud_query=query or request.cloud_query)
 
     async def _rewritten(self, messages: Sequence[Message]) -> str | None:
+        """The first line that the model writes; None if it fails or does not end in time."""
         if not (asked := task(messages, taught=self.taught)):
             return None
-        try:
-            return (await self._written(asked))[:MAX_QUERY] or None
-        except DragonError as error:
-            log.warning("searching with the original question: %s", error)
-            return None
-
-    async def _written(self, asked: str) -> str:
-        """The first line that the model writes; "" if it does not end in time."""
         tokens: list[int] = []
         row = Row(tuple(self.tokenizer.document_row(ALONE)), 0.0) if self.taught else None
-        async with aclosing(written(self.engine, self.tokenizer, asked, TOKENS, row)) as writing:
-            async for token in writing:
-                tokens.append(token)
-                line, ended, _ = self.tokenizer.decode(tokens).lstrip().partition("\n")
-                if ended or token in self.tokenizer.end_ids:
-                    return line.strip()
-        return ""
+        try:
+            async with aclosing(
+                written(self.engine, self.tokenizer, asked, TOKENS, row)
+            ) as writing:
+                async for token in writing:
+                    tokens.append(token)
+                    line, ended, _ = self.tokenizer.decode(tokens).lstrip().partition("\n")
+                    if ended or token in self.tokenizer.end_ids:
+                        return line.strip()[:MAX_QUERY] or None
+        except DragonError as error:
+            log.warning("searching with the original question: %s", error)
+        return None

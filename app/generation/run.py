@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import Self
 
@@ -37,15 +36,13 @@ class DeviceRun(Run[Event]):
         self,
         request: GenerationRequest,
         plan: Plan,
-        *,
-        whole: GenerationRequest | None = None,
         engine: Engine,
         tokenizer: Tokenizer,
         pace: Pace,
+        *,
         joint: bool = False,
     ) -> None:
-        """`whole` is the request as the client made it, if the answer is written from less."""
-        limits = Limits(tokenizer.end_ids, plan.limit)
+        limits = Limits(tokenizer.end_ids, request.limit)
         # Details need both sides' distributions, and re-scoring may raise the cloud's weight.
         grammar = request.sampling.grammar
         certain = plan.certificates and request.details is None and not plan.rescore_every
@@ -65,7 +62,7 @@ class DeviceRun(Run[Event]):
             joint=joint,
         )
         super().__init__(session, engine, pace)
-        self.answer = Answer(whole or request, tokenizer, plan.cloud_citations)
+        self.answer = Answer(request, tokenizer, plan.cloud_citations)
         self._request = request
         self._plan = plan
         self._tokenizer = tokenizer
@@ -96,7 +93,7 @@ class DeviceRun(Run[Event]):
         self._items.put_nowait(self.answer.take_own(retrieved.found()))
 
     def _begin(self, decoder: Decoder) -> None:
-        self.answer.record.decoding = time.monotonic()
+        self.answer.begin()
 
     def _send(self, message: SessionMessage) -> None:
         """Do nothing: there is no other side."""
@@ -106,22 +103,22 @@ class DeviceRun(Run[Event]):
         self._items.put_nowait(delta)
         if (cited := self.answer.cited(delta.text)) is not None:
             self._items.put_nowait(cited)
-        self._emit_details()
+        self._tell_details()
         if self.session.finished or self.answer.stopped:
             self._finish()
-
-    def _emit_details(self) -> None:
-        if self.answer.details is not None and (found := self.answer.details.take_described()):
-            self._items.put_nowait(Detailed(found))
 
     def _finish(self) -> None:
         cuts = None if self._decoder is None else self._decoder.statistics
         finished = self.answer.finish(self.session, self._pace, cuts, linked=self.linked)
-        self._emit_details()
+        self._tell_details()
         self._items.put_nowait(finished)
         self._items.put_nowait(None)
         # Everything is free for others, whether or not the events are read.
         self._release("finished")
+
+    def _tell_details(self) -> None:
+        if self.answer.details is not None and (found := self.answer.details.take_described()):
+            self._items.put_nowait(Detailed(found))
 
     def _release(self, reason: str) -> None:
         """Free all that the answer holds; a second call does nothing."""

@@ -9,12 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from app.generation.answer import Answer, TokenTexts, cut_off, described, public_source
-from app.generation.events import Detailed, GenerationRequest, PromptDetailed, Source, SourcesFound
-from app.generation.plan import Plan, Retrieved, answer_scoring, prompt_scoring
+from app.generation.events import (
+    Detailed,
+    GenerationRequest,
+    PromptDetailed,
+    Source,
+    SourcesFound,
+    TokenDetail,
+)
+from app.generation.plan import Plan, Retrieved, scoring_request
 from app.peer_link.client import Link
 from app.peer_link.status import Refusal
 from dragon.errors import FrameError, LinkError
@@ -65,17 +72,13 @@ class Scorer:
         first, *rest = [texts.next(token) for token in request.conversation]
         if not rest:
             return own, PromptDetailed((first,))
-        scorer = self
-        if request.shown != request.conversation:
-            # The cloud may not see this text, and its own has other tokens.
-            scorer, request = replace(self, link=None), replace(request, cloud_conversation=None)
-        asked = prompt_scoring(request, plan)
-        scored = await scorer.score(request.id, asked, retrieved.rows, None)
+        # The cloud may not see a text that is hidden from it, and its own has other tokens.
+        link = None if request.hides else self.link
+        before, text = request.conversation[:1], request.conversation[1:]
+        asked = scoring_request(replace(request, cloud_conversation=None), plan, before, text)
+        scored = await replace(self, link=link).score(request.id, asked, retrieved.rows, None)
         sources = (*own.sources, *scored.sources)
-        details = [
-            described(detail, token, len(own.sources), len(sources))
-            for detail, token in zip(rest, scored.tokens, strict=True)
-        ]
+        details = _described(rest, scored, len(own.sources))
         return replace(own, sources=sources), PromptDetailed((first, *details))
 
     async def answer(
@@ -83,17 +86,15 @@ class Scorer:
     ) -> Detailed:
         """Score a finished answer: in sequencewise aggregation one side alone drew its tokens."""
         tokens = tuple(answer.tokens)
-        asked = answer_scoring(request, plan, tokens)
+        # Unlike a prompt, an answer has its logits changed and its documents re-scored.
+        adjusted = {"rescore_every": plan.rescore_every, "sampling": request.sampling}
+        unadjusted = scoring_request(request, plan, request.shown, tokens)
+        asked = unadjusted.model_copy(update=adjusted)
         scored = await self.score(request.id, asked, retrieved.rows, retrieved.rescoring)
         texts = TokenTexts(self.tokenizer)
-        own, every = len(retrieved.sources), len(retrieved.sources) + len(scored.sources)
-        found = [
-            described(texts.next(token), each, own, every)
-            for token, each in zip(tokens, scored.tokens, strict=True)
-        ]
+        found = _described(map(texts.next, tokens), scored, len(retrieved.sources))
         if answer.stopped and tokens[-1] not in self.tokenizer.end_ids:
-            cut = [cut_off(detail, answer.length) for detail in found]
-            found = [detail for detail in cut if detail is not None]
+            found = cut_off(found, answer.length)
         return Detailed(tuple(found))
 
     async def score(
@@ -144,6 +145,16 @@ class Scorer:
         return ScoredText(own, []) if peer is None else ScoredText(joint, peer.sources)
 
 
+def _described(
+    tokens: Iterable[TokenDetail], scored: ScoredText, own_sources: int
+) -> list[TokenDetail]:
+    sources = own_sources + len(scored.sources)
+    return [
+        described(token, each, own_sources, sources)
+        for token, each in zip(tokens, scored.tokens, strict=True)
+    ]
+
+
 class _PeerScores:
     """Receives the peer's distributions of one text."""
 
@@ -176,13 +187,13 @@ class _PeerScores:
         """Handle the documents the peer conditions on, then its distributions."""
         if isinstance(message, Bulk):
             self._take_distributions(message.data)
-            return
-        if self._rows is not None or not isinstance(message, control.Scoring):
+        elif self._rows is not None or not isinstance(message, control.Scoring):
             raise FrameError("only the documents are expected here, and only once")
-        if len(message.documents) > self._top_k:
+        elif len(message.documents) > self._top_k:
             raise FrameError("more documents came than were requested")
-        self._rows = message.rows
-        self.sources = [public_source(document) for document in message.documents]
+        else:
+            self._rows = message.rows
+            self.sources = [public_source(document) for document in message.documents]
 
     def failed(self, message: str, refusal: Refusal | None = None) -> None:
         """No more scores come."""

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from importlib.metadata import version
 
+from app.generation.accumulator import AnswerObserver, AnswerState, observing
 from app.generation.cloud_view import CloudView, Known
 from app.generation.deciding import Decider, Decision
-from app.generation.events import Event, Finished, GenerationRequest, TextDelta
-from app.generation.given import Given
+from app.generation.events import Event, Finished, GenerationRequest, question_of
 from app.generation.joint_run import JointRun
-from app.generation.plan import Plan
+from app.generation.plan import Plan, Retrieved
 from app.generation.retrieval import Retrieval
 from app.generation.run import DeviceRun
 from app.generation.scoring import Scorer
@@ -59,6 +57,7 @@ class GenerationService:
     cloud_view: CloudView
     decider: Decider
     default_sampling: DefaultSampling = field(default_factory=DefaultSampling)
+    observers: Sequence[AnswerObserver] = ()
     schedule: Schedule = Schedule.GREEDY
     catch_up: bool = True
     certificates: bool = True
@@ -113,83 +112,90 @@ class GenerationService:
     def peer_state(self) -> PeerStatus:
         return self.link.status
 
-    async def generate(self, request: GenerationRequest) -> AsyncGenerator[Event, None]:
-        """Write one answer; closing the generator frees both sides.
+    async def write(self, answer: AnswerState) -> AsyncGenerator[Event, None]:
+        """The events of an answer, each already in its state; closing this frees both sides.
 
-        Raises `InvalidRequestError` before the first event, `DragonError` if the model fails.
+        The request has passed `check`. Raises `InvalidRequestError` before the first event,
+        `DragonError` if the model fails.
         """
-        self.check(request)
-        question = next((m.content for m in reversed(request.messages) if m.role == "user"), "")
-        decode = self.tokenizer.decode
-        with self.ledger.begin(request.id, decode, private=request.private) as account:
-            decided = await self.decider.decide(request)
+        asked = answer.request
+        with (
+            observing(answer, *self.observers) as take,
+            self.ledger.begin(asked.id, self.tokenizer.decode, private=asked.private) as account,
+        ):
+            decided = await self.decider.decide(asked)
             for reason in decided.events:
-                yield reason
-            self._name(decided.request, account)
-            if decided.found is not None and decided.request.premise:
-                account.sources.update(source.id for source in decided.found.sources)
-            decided, budget = await self._bounded(decided, account)
-            request, found = decided.request, decided.found
-            scored = request.details is not None and request.details.prompt
-            if request.max_tokens == 0 or scored:
-                found = found or await self.retrieval.find(_writable(request), request.limit)
-                yield found.found()
-            if found is not None and scored:
-                scorer = self._scorer(request, joint=request.joint)
-                for scores in await scorer.prompt(request, self._plan(request), found):
-                    yield scores
-            if request.max_tokens == 0:
-                prompt = request.prompt_tokens(self.tokenizer)
-                yield Finished("length", prompt, 0, stats=account.sent)
-                return
-            run, texts = self._run(request, self._plan(request, budget)), list[str]()
-            async with self._recorded(run, account, question, texts, request.premise):
-                found = found or await self.retrieval.find(_writable(request), request.limit)
-                run.write(found)
-                async for event in run:
-                    if isinstance(event, TextDelta):
-                        texts.append(event.text)
-                    if isinstance(event, Finished):
-                        end = event
-                    else:
-                        yield event
-            if _scored_whole(request):
-                scorer = self._scorer(request, joint=bool(run.session.intervals()))
-                yield await scorer.answer(request, self._plan(request), found, run.answer)
-            yield replace(end, stats={**end.stats, **account.sent})
+                yield take(reason)
+            self._note_parts(decided, account)
+            request, ready, budget = await self._ready(decided, account)
+            plan = self._plan(request, budget)
 
-    def _name(self, request: GenerationRequest, account: Account) -> None:
+            if ready is not None and (asked.scores_prompt or not asked.limit):
+                yield take(ready.found())
+            if ready is not None and asked.scores_prompt:
+                scorer = self._scorer(request, joint=request.joint)
+                for scores in await scorer.prompt(decided.request, plan, ready):
+                    yield take(scores)
+            if not asked.limit:
+                prompt = asked.prompt_tokens(self.tokenizer)
+                yield take(Finished("length", prompt, 0, stats=account.sent))
+                return
+
+            run = self._run(request, plan)
+            try:
+                async with run:
+                    found = ready or await self.retrieval.find(request)
+                    run.write(found)
+                    async for event in run:
+                        if isinstance(event, Finished):
+                            end = event
+                        else:
+                            yield take(event)
+            finally:
+                self._note_answer(run, answer, request.premise, account)
+            if _scored_at_the_end(request):
+                scorer = self._scorer(request, joint=bool(run.session.intervals()))
+                yield take(await scorer.answer(request, plan, found, run.answer))
+            yield take(replace(end, stats={**end.stats, **account.sent}))
+
+    def _note_parts(self, decided: Decision, account: Account) -> None:
         """Record the user's words that the cloud is asked with, if it is asked."""
+        request = decided.request
         if request.joint:
-            account.given(Given.of(request).parts(self.tokenizer.decode))
+            account.given(request.given_parts(self.tokenizer.decode))
         elif request.mode.fetches and not request.private:
             account.given([Part(PartKind.SEARCH, request.asked)])
+        if decided.found is not None and request.premise:
+            account.sources.update(source.id for source in decided.found.sources)
 
-    async def _bounded(self, decided: Decision, account: Account) -> tuple[Decision, Budget | None]:
-        """Reserve the budget of an answer that has one, for the passages it is written from.
+    async def _ready(
+        self, decided: Decision, account: Account
+    ) -> tuple[GenerationRequest, Retrieved | None, Budget | None]:
+        """What an answer is written from, the passages if they are needed before it is begun.
 
-        Everything the cloud must not learn is left out, including the passages' length. Raises
-        `InvalidRequestError` if a passage has nothing left.
+        If the cloud may take part, that is the cloud's version of the request. With a budget,
+        everything the cloud must not learn is left out, including the passages' length. Raises
+        `InvalidRequestError` if a passage has nothing left of its budget.
         """
         whole = decided.request
-        if whole.epsilon is None or not whole.joint or whole.max_tokens == 0:
-            return decided, None
-        given = _writable(whole)
-        limit = max(1, min(given.limit, (self.context_length - len(given.conversation)) // 2))
-        request = replace(given, max_tokens=limit)
-        found = await self.retrieval.find(request, limit)
-        budget = Budget.of(whole.epsilon, min(limit, BOUNDED_TOKENS))
-        await self.ledger.spending.reserve(found.passages, budget, self.settings.passage_epsilon)
-        account.bounded(budget, found.passages)
-        bare = self.retrieval.without(request).tokens
-        return Decision(request, found.referring(bare)), budget
+        request = whole.given() if whole.joint else whole
+        if whole.epsilon is None or not whole.joint or not whole.limit:
+            found = decided.found
+            if found is None and (whole.scores_prompt or not whole.limit):
+                found = await self.retrieval.find(request)
+            return request, found, None
+        most = (self.context_length - len(request.conversation)) // 2
+        bounded = replace(request, max_tokens=max(1, min(request.limit, most)))
+        chosen = await self.retrieval.find(bounded)
+        budget = Budget.of(whole.epsilon, min(bounded.limit, BOUNDED_TOKENS))
+        await self.ledger.spending.reserve(chosen.passages, budget, self.settings.passage_epsilon)
+        account.bounded(budget, chosen.passages)
+        return bounded, chosen.referring(self.retrieval.without(bounded).tokens), budget
 
     def _plan(self, request: GenerationRequest, budget: Budget | None = None) -> Plan:
-        exact, top_k = self.settings.exact, self.retrieval.passages(request)
-        cited = first_number(Role.CLOUD, top_k) if self.retrieval.cites(request) else None
+        exact, (style, top_k) = self.settings.exact, self.retrieval.form(request)
         return Plan(
             top_k=top_k,
-            limit=request.limit,
             deadline=None if exact or request.wait else self.settings.first_token_deadline,
             schedule=self.schedule,
             catch_up=self.catch_up and not exact,
@@ -197,46 +203,31 @@ class GenerationService:
             slope=self.retrieval.slope,
             certificates=self.certificates,
             least_weight=0.0 if exact else self.settings.least_cloud_weight,
-            cloud_citations=cited,
+            cloud_citations=first_number(Role.CLOUD, top_k) if style is Answers.WORDS else None,
             budget=budget,
         )
 
     def _run(self, request: GenerationRequest, plan: Plan) -> DeviceRun:
-        written = replace(request, details=None) if _scored_whole(request) else request
-        make = (
-            partial(JointRun, Given.of(written), link=self.link)
-            if request.joint
-            else partial(DeviceRun, written)
-        )
-        return make(plan, engine=self.engine, tokenizer=self.tokenizer, pace=self.pace)
+        written = replace(request, details=None) if _scored_at_the_end(request) else request
+        parts = written, plan, self.engine, self.tokenizer, self.pace
+        return JointRun(*parts, self.link) if request.joint else DeviceRun(*parts)
 
-    @asynccontextmanager
-    async def _recorded(
-        self,
-        run: DeviceRun,
-        account: Account,
-        question: str,
-        texts: Sequence[str],
-        premise: Sequence[int],
-    ) -> AsyncIterator[None]:
-        """Enter a run; on leaving it, note what the cloud knows of the `texts` written.
-
-        A cloud that was asked knows the `premise`, if the answer begins with it.
-        """
-        try:
-            async with run:
-                yield
-        finally:
-            private = [(each.id, self.tokenizer.encode(each.text)) for each in run.answer.private]
-            told, text = run.session.rule.told, "".join(texts)
-            if run.asked and tuple(run.session.committed[: len(premise)]) == tuple(premise):
-                told = max(told, len(premise))
-            account.wrote(private, run.session.committed, told)
-            ends = self.tokenizer.end_ids
-            tokens = [each for each in run.answer.tokens[:told] if each not in ends]
-            known = min(len(text), len(self.tokenizer.decode(tokens)))
-            self.cloud_view.wrote(question, text, Known(run.asked, ((0, known),) if known else ()))
-            account.settle()
+    def _note_answer(
+        self, run: DeviceRun, answer: AnswerState, premise: Sequence[int], account: Account
+    ) -> None:
+        """Note what the cloud knows of an answer: the `premise`, if asked to go on from there."""
+        private = [(each.id, self.tokenizer.encode(each.text)) for each in run.answer.private]
+        committed, told = run.session.committed, run.session.rule.told
+        if run.asked and tuple(committed[: len(premise)]) == tuple(premise):
+            told = max(told, len(premise))
+        account.wrote(private, committed, told)
+        ends = self.tokenizer.end_ids
+        tokens = [each for each in run.answer.tokens[:told] if each not in ends]
+        known = min(answer.length, len(self.tokenizer.decode(tokens)))
+        ranges = ((0, known),) if known else ()
+        question = question_of(answer.request.messages)
+        self.cloud_view.wrote(question, answer.text, Known(run.asked, ranges))
+        account.settle()
 
     def _scorer(self, request: GenerationRequest, *, joint: bool) -> Scorer:
         top = 0 if request.details is None else request.details.top
@@ -279,11 +270,6 @@ class GenerationService:
             )
 
 
-def _writable(request: GenerationRequest) -> GenerationRequest:
-    """The request that an answer may be written from: the cloud's version, if it may take part."""
-    return Given.of(request).request if request.joint else request
-
-
-def _scored_whole(request: GenerationRequest) -> bool:
-    """Whether the answer is scored once it is finished, since its details are not known before."""
+def _scored_at_the_end(request: GenerationRequest) -> bool:
+    """Whether the details of an answer are only known once it is finished."""
     return request.mode.waits and request.details is not None

@@ -6,24 +6,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from dragon.link.control import (
-    Close,
-    Draining,
-    Fault,
-    Fetch,
-    Hello,
-    Open,
-    Ping,
-    Pong,
-    Probe,
-    ScoreTaken,
-    ScoreText,
-)
+from dragon.link import control
 from dragon.link.registry import Message
 from dragon.protocol.messages import Candidate, Correction, Draft, Join, Target
 
 N = 5
-_OF_NO_ANSWER = Hello, Close, ScoreTaken, Fault, Ping, Pong, Probe, Draining
+_OF_NO_ANSWER = (
+    *(control.Hello, control.Close, control.ScoreTaken, control.Fault),
+    *(control.Ping, control.Pong, control.Probe, control.Draining),
+)
 
 Gram = tuple[int, ...]
 
@@ -49,12 +40,12 @@ class PartKind(StrEnum):
     """The kinds of the user's words in what the cloud is asked."""
 
     QUESTION = "question"
-    EARLIER = "earlier"  # questions
+    EARLIER = "earlier"
     INSTRUCTIONS = "instructions"
-    ANSWERS = "answers"  # what the cloud knows of earlier ones
+    ANSWERS = "answers"
     TOOLS = "tools"
     FORMAT = "format"
-    WORDS = "words"  # made likelier or less likely by a bias
+    WORDS = "words"
     SEARCH = "search"  # the question, reworded to search public documents
     PROMPT = "prompt"
 
@@ -110,57 +101,56 @@ class Left:
 
 @dataclass
 class Outbound:
-    """The tokens revealed by an answer's outbound messages, in the order they were sent.
+    """What was sent for an answer, as an observer of the link sees it.
 
-    The conversation before the answer does not count. `runs` are the answer's tokens that were
-    sent.
+    `runs` are the answer's tokens that were sent; the conversation before it does not count. Once
+    the text is written, `documents` are the tokens of the user's documents in its prompt, and the
+    cloud knows the first `told` of the `committed` tokens.
     """
 
     asked: Asked = Asked.NOTHING
     runs: list[list[int]] = field(default_factory=list)
+    documents: Sequence[Sequence[int]] = ()
+    committed: Sequence[int] = ()
+    told: int = 0
     _drafts: list[tuple[tuple[int, int], int, int]] = field(default_factory=list)
     _candidates: list[Sequence[int]] = field(default_factory=list)
-    _sent: int = 0  # committed tokens sent as such
     _end: tuple[type, int, int] | None = None  # what would continue the last run
 
     def note(self, message: Message) -> None:
+        """Take a message into account. Raises `TypeError` for one of an unknown kind."""
         match message:
             case Draft():
                 chain = (message.incarnation, message.epoch)
                 self._drafts.append((chain, message.position, message.token))
                 self._run(message, message.position, (message.token,), message.epoch)
-            case Correction() | Target():
-                tokens = message.tokens if isinstance(message, Correction) else (message.token,)
-                self._run(message, message.position, tokens)
+            case Correction():
+                self._run(message, message.position, message.tokens)
+            case Target():
+                self._run(message, message.position, (message.token,))
             case Candidate():
                 self._candidates.append(message.tokens)
                 self._run(message, 0, message.tokens)
-            case ScoreText():
+            case control.ScoreText():
                 self._ask(message)
                 self._candidates.append(message.text)
                 if message.prompt <= len(message.conversation):  # an answer, not the prompt
                     self._run(message, 0, message.text)
-            case Open():
+            case control.Open():
                 self._ask(message)
-                self._sent = max(self._sent, len(message.committed))
-                if message.premise:
-                    self._candidates.append(message.premise)
+                self.told = max(self.told, len(message.committed))
+                self._candidates.append(message.premise)
                 for begun in (message.premise, message.committed):
                     self._run(message, 0, begun)
-            case Fetch():
+            case control.Fetch():
                 self._ask(message)
             case Join():
-                self._sent = max(self._sent, message.base + len(message.tail))
+                self.told = max(self.told, message.base + len(message.tail))
                 self._run(message, message.base, message.tail)
             case _ if not isinstance(message, _OF_NO_ANSWER):
                 raise TypeError(f"what a {type(message).__name__} reveals of an answer is unknown")
 
-    def words(self, decode: Callable[[Sequence[int]], str]) -> list[str]:
-        """The texts of all runs, each once."""
-        texts = (decode(run).strip() for run in self.runs)
-        return list(dict.fromkeys(text for text in texts if text))
-
-    def _ask(self, message: Open | Fetch | ScoreText) -> None:
+    def _ask(self, message: control.Open | control.Fetch | control.ScoreText) -> None:
         self.asked = Asked.PROMPT if message.raw else Asked.QUESTION
 
     def _run(self, message: Message, position: int, tokens: Sequence[int], epoch: int = 0) -> None:
@@ -172,8 +162,8 @@ class Outbound:
             self.runs.append(list(tokens))
         self._end = type(message), epoch, position + len(tokens)
 
-    def drafted(self, committed: Sequence[int]) -> set[Gram]:
-        """5-grams revealed by drafts and candidates for a text that became `committed`.
+    def drafted(self) -> set[Gram]:
+        """5-grams revealed by drafts and candidates.
 
         A draft that directly follows the previous one was conditioned on it; any other follows the
         committed text, which only grows.
@@ -183,48 +173,30 @@ class Outbound:
         last: tuple[int, int] | None = None
         for chain, position, token in self._drafts:
             if chain != last or position != len(view):
-                view = list(committed[:position])
+                view = list(self.committed[:position])
             view.append(token)
             last = chain
             drafted.add(tuple(view[-N:]))
         return drafted
 
-    def revealed(self, committed: Sequence[int], told: int) -> set[Gram]:
-        """5-grams of the text known to the cloud, which was told its first `told` tokens."""
-        return ngrams(committed[: max(self._sent, told)])
 
-
-@dataclass(frozen=True)
-class Sent:
-    """What was sent for an answer up to some point, and its text so far.
-
-    `documents` are the tokens of the user's documents in its prompt; the cloud knows the first
-    `told` of the `committed` tokens.
-    """
-
-    outbound: Outbound
-    documents: Sequence[Sequence[int]]
-    committed: Sequence[int]
-    told: int
-
-
-def quoted(sent: Sequence[Sent]) -> GramCounts:
+def quoted(sent: Iterable[Outbound]) -> GramCounts:
     """The counts over all that was sent for an answer."""
     wanted: set[Gram] = set()
     drafted: set[Gram] = set()
     revealed: set[Gram] = set()
     for each in sent:
         wanted.update(*map(ngrams, each.documents))
-        drafted |= each.outbound.drafted(each.committed)
-        revealed |= each.outbound.revealed(each.committed, each.told)
+        drafted |= each.drafted()
+        revealed |= ngrams(each.committed[: each.told])
     return GramCounts(len(wanted), len(wanted & drafted), len(wanted & revealed))
 
 
 def left(
-    outbound: Sequence[Outbound], decode: Callable[[Sequence[int]], str], given: Iterable[Part]
+    sent: Sequence[Outbound], decode: Callable[[Sequence[int]], str], given: Iterable[Part]
 ) -> Left:
     """What left the device for an answer whose request gave the cloud the parts `given`."""
-    asked = next((each.asked for each in outbound if each.asked is not Asked.NOTHING), None)
-    words = dict.fromkeys(word for each in outbound for word in each.words(decode))
+    asked = next((each.asked for each in sent if each.asked is not Asked.NOTHING), None)
+    words = dict.fromkeys(decode(run).strip() for each in sent for run in each.runs)
     parts = [] if asked is None else list(dict.fromkeys(given))
-    return Left(asked or Asked.NOTHING, list(words), parts)
+    return Left(asked or Asked.NOTHING, list(filter(None, words)), parts)

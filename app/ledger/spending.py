@@ -48,17 +48,15 @@ class Spending:
                 spent = await _spent(session, passage)
                 spent[budget.order] = spent.get(budget.order, 0.0) + budget.total
                 if (total := _epsilon(spent)) > limit:
-                    raise InvalidRequestError(
-                        localizable(
-                            "budget.spent",
-                            "epsilon: with this answer a passage that it would be written from has "
-                            "spent {spent} of the {limit} that it has for good; ask with cloud: "
-                            "never, or without that document",
-                            spent=f"{total:.1f}",
-                            limit=f"{limit:g}",
-                        ),
-                        param="dragon.epsilon",
+                    over = (
+                        "epsilon: with this answer a passage that it would be written from has "
+                        "spent {spent} of the {limit} that it has for good; ask with cloud: never, "
+                        "or without that document"
                     )
+                    message = localizable(
+                        "budget.spent", over, spent=f"{total:.1f}", limit=f"{limit:g}"
+                    )
+                    raise InvalidRequestError(message, param="dragon.epsilon")
                 await _add(session, passage, budget.order, budget.total)
 
     def settle(self, passages: Sequence[str], budget: Budget) -> None:

@@ -15,6 +15,7 @@ import asyncio
 import hashlib
 import logging
 import time
+import uuid
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Self
@@ -24,8 +25,7 @@ from sqlalchemy import insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.disk import cause_of
-from app.ledger.leakage import GramCounts, Left, Outbound, Part, Sent, left, quoted
-from app.ledger.reads import ProgramRead
+from app.ledger.leakage import Outbound, Part, left, quoted
 from app.ledger.spending import Spending
 from app.owners import acting, everyone
 from app.storage.purge import blank_words_of_deleted
@@ -44,39 +44,65 @@ _RETRY_S = 1.0
 _PATIENCE_S = 5.0
 
 
+def digest_of(value: object) -> str:
+    return hashlib.sha256(orjson.dumps(value)).hexdigest()
+
+
 @dataclass(frozen=True)
 class Entry:
-    """An entry before it is appended to the chain; `at` in Unix seconds, `digest` hex."""
+    """An entry before it is appended to the chain; `at` in Unix seconds, `digest` hex.
 
-    answer: str
-    at: float
-    kind: str
-    bytes: int
-    digest: str
-
-    @classmethod
-    def now(cls, answer: str, kind: str, size: int, digest: str) -> Self:
-        return cls(answer, time.time(), kind, size, digest)
-
-    def hash(self, seq: int, previous: str) -> str:
-        return digest_of([seq, previous, *vars(self).values()])
-
-
-@dataclass(frozen=True)
-class _Pending:
-    """An owner's entry with its row in another table, and the documents in that row.
-
-    One of these may be deleted before the entry is written.
+    It has a `row` in another table, of which one of the `documents` may be deleted before that.
     """
 
     owner: str
-    entry: Entry
+    answer: str
+    kind: str
+    bytes: int
+    digest: str
     row: dict[str, object]
-    documents: frozenset[str]
+    documents: Iterable[str]
+    at: float = field(default_factory=time.time)
 
 
-def digest_of(value: object) -> str:
-    return hashlib.sha256(orjson.dumps(value)).hexdigest()
+def covered(entry: Entry | LedgerEntry) -> dict[str, object]:
+    """The fields of an entry that its hash covers."""
+    return {name: getattr(entry, name) for name in ("answer", "at", "kind", "bytes", "digest")}
+
+
+def hash_of(entry: Entry | LedgerEntry, seq: int, previous: str) -> str:
+    return digest_of([seq, previous, *covered(entry).values()])
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A part of a document's text, by character offsets."""
+
+    document: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class ProgramRead:
+    """Something given to a program: `reader` is the program's own name, `bytes` its total size.
+
+    `answer` is the ledger id of the answer it was given, if it was one.
+    """
+
+    reader: str
+    tool: str
+    bytes: int
+    passages: Sequence[Passage] = ()
+    answer: str | None = None
+    id: str = field(default_factory=lambda: f"read-{uuid.uuid4().hex}")
+    at: float = field(default_factory=time.time)
+
+
+def stated(read: ProgramRead | LedgerRead, digest: str) -> dict[str, object]:
+    """The fields of a read that the chain covers; `digest` is that of its passages."""
+    names = ("id", "at", "reader", "tool", "answer", "bytes")
+    return {name: getattr(read, name) for name in names} | {"digest": digest}
 
 
 class Ledger:
@@ -93,7 +119,7 @@ class Ledger:
         self.spending = Spending(sessions)
         self._answers: dict[str, Account] = {}
         self._streams: dict[int, Account] = {}
-        self._pending: list[_Pending] = []
+        self._pending: list[Entry] = []
         self._changed = asyncio.Event()
         self._writing = asyncio.Lock()
         self._writes: set[asyncio.Future[None]] = set()
@@ -117,7 +143,7 @@ class Ledger:
         """Open the account of an answer; a private one sends nothing."""
         row: dict[str, object] = {"id": answer, "started_at": time.time(), "private": private}
         self._answers[answer] = account = Account(self, answer, decode, acting())
-        self._append(account.owner, Entry.now(answer, BEGIN, 0, digest_of(row)), row)
+        self._append(account.owner, answer, BEGIN, digest_of(row), row=row)
         return account
 
     def opened(self, stream: int, answer: str) -> None:
@@ -135,24 +161,30 @@ class Ledger:
         data = frame.encode() if isinstance(frame, str) else frame
         account.bytes += len(data)
         digest = hashlib.sha256(data).hexdigest()
-        self._append(account.owner, Entry.now(account.answer, name_of(message), len(data), digest))
+        self._append(account.owner, account.answer, name_of(message), digest, len(data))
 
-    def end(self, account: Account, quoted: GramCounts, left: Left) -> None:
+    def end(self, account: Account) -> None:
         """Close the account of an answer, with what it revealed."""
-        given = [asdict(part) for part in left.given or ()]
-        row = {**asdict(quoted), "asked": left.asked.value, "digest": digest_of(left.words)}
+        sent = [*account.written, account.outbound]
+        told = left(sent, account.decode, account.parts)
+        given = [asdict(part) for part in told.given or ()]
+        row = {**asdict(quoted(sent)), "asked": told.asked.value, "digest": digest_of(told.words)}
         row["given_digest"] = digest_of(given)
+        if account.budget is not None:
+            row["epsilon"] = account.budget.report()
         erasable = {
-            "words": left.words,
+            "words": told.words,
             "given": given,
             "sources": sorted(account.sources),
             "passages": list(account.passages) or None,
             **dict.fromkeys(account.forgotten),
         }
-        if account.budget is not None:
-            row["epsilon"] = account.budget.report()
-        entry = Entry.now(account.answer, END, 0, digest_of(row))
-        self._append(account.owner, entry, row | erasable, account.sources)
+        digest = digest_of(row)
+        self._append(
+            *(account.owner, account.answer, END, digest),
+            row=row | erasable,
+            documents=account.sources,
+        )
         self._answers.pop(account.answer, None)
         # Not every stream ends with a close: a link may break.
         for stream in account.streams:
@@ -160,26 +192,28 @@ class Ledger:
 
     async def forget_given(self, answers: Container[str]) -> None:
         """Keep no words that the cloud was asked with for these, before their chat is deleted."""
-        await self._forget(("given",), lambda account: account.answer in answers)
+        for account in self._answers.values():
+            if account.answer in answers:
+                account.forgotten.add("given")
+        await self.written()
 
     async def forget_words(self) -> None:
         """Keep no words of the current owner's answers in progress, before a redaction."""
-        owner = acting()
-        await self._forget(("words", "given"), lambda account: account.owner == owner)
-
-    async def _forget(self, what: Iterable[str], chosen: Callable[[Account], bool]) -> None:
-        """Leave these columns of answers in progress empty; those of others are then on disk."""
-        for account in filter(chosen, self._answers.values()):
-            account.forgotten.update(what)
+        for account in self._answers.values():
+            if account.owner == acting():
+                account.forgotten |= {"words", "given"}
         await self.written()
 
     async def read(self, read: ProgramRead) -> None:
         """Record what a program is about to be given; it is on disk on return."""
         passages = [asdict(passage) for passage in read.passages]
-        stated = read.stated(digest_of(passages))
+        row = stated(read, digest_of(passages))
         documents = [passage.document for passage in read.passages]
-        entry = Entry.now(read.id, READ, read.bytes, digest_of(stated))
-        self._append(acting(), entry, stated | {"passages": passages}, documents)
+        self._append(
+            *(acting(), read.id, READ, digest_of(row), read.bytes),
+            row=row | {"passages": passages},
+            documents=documents,
+        )
         await self.written()
 
     # Writing.
@@ -218,14 +252,13 @@ class Ledger:
             async with self.sessions.begin() as session:
                 entries = []
                 documents: set[str] = set()
-                for each in self._pending[:taken]:
-                    entry, row = each.entry, {**each.row, "owner": each.owner}
-                    documents.update(each.documents)
+                for entry in self._pending[:taken]:
+                    row = entry.row | {"owner": entry.owner}
+                    documents.update(entry.documents)
                     seq += 1
-                    previous = entry.hash(seq, previous)
-                    entries.append(
-                        {"owner": each.owner, "seq": seq, "hash": previous, **vars(entry)}
-                    )
+                    previous = hash_of(entry, seq, previous)
+                    of_chain = {"owner": entry.owner, "seq": seq, "hash": previous}
+                    entries.append(of_chain | covered(entry))
                     if entry.kind == BEGIN:
                         await session.execute(insert(LedgerAnswer).values(row))
                     elif entry.kind == READ:
@@ -241,11 +274,14 @@ class Ledger:
     def _append(
         self,
         owner: str,
-        entry: Entry,
+        answer: str,
+        kind: str,
+        digest: str,
+        size: int = 0,
         row: dict[str, object] | None = None,
         documents: Iterable[str] = (),
     ) -> None:
-        self._pending.append(_Pending(owner, entry, row or {}, frozenset(documents)))
+        self._pending.append(Entry(owner, answer, kind, size, digest, row or {}, documents))
         self._changed.set()
 
     async def _run(self) -> None:
@@ -280,24 +316,22 @@ class Account:
     decode: Decode
     owner: str
     sources: set[str] = field(default_factory=set)
+    parts: list[Part] = field(default_factory=list)
     outbound: Outbound = field(default_factory=Outbound)
+    written: list[Outbound] = field(default_factory=list)  # before the current one
     streams: list[int] = field(default_factory=list)
     budget: Budget | None = None
     passages: Sequence[str] = ()  # that the budget is spent on, by digest
     frames: int = 0
     bytes: int = 0
     forgotten: set[str] = field(default_factory=set)  # columns that are to stay empty
-    _given: list[Part] = field(default_factory=list)
-    _sent: list[Sent] = field(default_factory=list)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         """Close the account: nothing more is sent for the answer."""
-        sent = [*self._sent, Sent(self.outbound, (), (), 0)]
-        words = left([each.outbound for each in sent], self.decode, self._given)
-        self.ledger.end(self, quoted(sent), words)
+        self.ledger.end(self)
 
     @property
     def sent(self) -> dict[str, float]:
@@ -306,7 +340,7 @@ class Account:
 
     def given(self, parts: Iterable[Part]) -> None:
         """Record the user's words that the cloud is asked with, if it is asked."""
-        self._given += parts
+        self.parts += parts
 
     def bounded(self, budget: Budget, passages: Sequence[str]) -> None:
         """The answer has a privacy budget, reserved for these passages by their digests."""
@@ -327,6 +361,8 @@ class Account:
         """
         found = list(documents)
         self.sources.update(document for document, _ in found)
-        texts = [tokens for _, tokens in found]
-        self._sent.append(Sent(self.outbound, texts, tuple(committed), told))
+        self.outbound.documents = [tokens for _, tokens in found]
+        self.outbound.committed = tuple(committed)
+        self.outbound.told = max(self.outbound.told, told)
+        self.written.append(self.outbound)
         self.outbound = Outbound()

@@ -24,20 +24,11 @@ _BY_HAND = Path(".env")
 
 
 def prepare(model: Model) -> None:
-    """Create the link for a file that is run by another name.
-
-    Raises `InvalidRequestError` for a model that cannot be used, `StorageError` on failure.
-    """
+    """Create the link that a file is run by. Raises `InvalidRequestError`, `StorageError`."""
     if model.refusal:
-        raise InvalidRequestError(
-            localizable(
-                "model.refused",
-                "{name} does not serve. {why}",
-                name=model.name,
-                why=model.refusal,
-            ),
-            param="name",
-        )
+        refused, why = "{name} does not serve. {why}", model.refusal
+        message = localizable("model.refused", refused, name=model.name, why=why)
+        raise InvalidRequestError(message, param="name")
     if model.file is None or model.kind is not ModelKind.FILE:
         return
     link = Path(model.setting)
@@ -46,14 +37,8 @@ def prepare(model: Model) -> None:
         link.unlink(missing_ok=True)
         link.symlink_to(model.file)
     except OSError as error:
-        raise StorageError(
-            localizable(
-                "model.link",
-                "{path} could not be made: {why}",
-                path=str(link),
-                why=f"{error.strerror}",
-            )
-        ) from error
+        unmade, why = "{path} could not be made: {why}", str(error.strerror)
+        raise StorageError(localizable("model.link", unmade, path=str(link), why=why)) from error
 
 
 def following(data_dir: Path) -> str:
@@ -84,39 +69,14 @@ def choose(model: Model, settings: Settings) -> str:
     else can read. Raises `InvalidRequestError` if the choice would have no effect, `StorageError`
     if the file cannot be written.
     """
-    for name, value in model.settings.items():
-        if os.environ.get(name, value) != value:
-            change = (
-                localizable("model.set", "set it to {value}", value=value)
-                if value
-                else localizable("model.unset", "do without it")
-            )
-            raise InvalidRequestError(
-                localizable(
-                    "model.environment",
-                    "{name} is set in the environment, which counts more than a choice: unset it "
-                    "there, or {change}.",
-                    name=name,
-                    change=change,
-                )
-            )
     secret = model.key.get_secret_value() if model.key else ""
-    if secret and os.environ.get(KEY, secret) != secret:
-        raise InvalidRequestError(
-            localizable(
-                "model.environment.key",
-                "{name} is set in the environment, which counts more than the key given here: "
-                "unset it there.",
-                name=KEY,
-            )
-        )
+    _require_effect(model, secret)
     prepare(model)
     chosen = settings.data_dir / CHOSEN
     hand = _given(_BY_HAND)
     by_hand = not hand.keys().isdisjoint(SETTINGS)
-    path = _BY_HAND if by_hand else chosen
     changed, kept = (model.settings, {}) if by_hand else ({}, model.settings)
-    with _writing(path):
+    with _writing(_BY_HAND if by_hand else chosen):
         chosen.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if secret and KEY in hand:
             changed = changed | {KEY: ""}  # it would override the stored one
@@ -134,6 +94,27 @@ def choose(model: Model, settings: Settings) -> str:
     )
 
 
+def _require_effect(model: Model, secret: str) -> None:
+    """Raises `InvalidRequestError` if the environment overrides the choice."""
+    for name, value in model.settings.items():
+        if os.environ.get(name, value) != value:
+            change = localizable("model.unset", "do without it")
+            if value:
+                change = localizable("model.set", "set it to {value}", value=value)
+            overridden = (
+                "{name} is set in the environment, which counts more than a choice: unset it "
+                "there, or {change}."
+            )
+            message = localizable("model.environment", overridden, name=name, change=change)
+            raise InvalidRequestError(message)
+    if secret and os.environ.get(KEY, secret) != secret:
+        overridden = (
+            "{name} is set in the environment, which counts more than the key given here: "
+            "unset it there."
+        )
+        raise InvalidRequestError(localizable("model.environment.key", overridden, name=KEY))
+
+
 def _given(path: Path) -> dict[str, str]:
     return {name: value for name, value in dotenv_values(path).items() if value}
 
@@ -143,14 +124,9 @@ def _writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StorageError(
-            localizable(
-                "model.unwritten",
-                "{path} could not be written: {why}",
-                path=str(path),
-                why=f"{error.strerror}",
-            )
-        ) from error
+        unwritten, why = "{path} could not be written: {why}", str(error.strerror)
+        message = localizable("model.unwritten", unwritten, path=str(path), why=why)
+        raise StorageError(message) from error
 
 
 def _write(settings: dict[str, str], path: Path, mode: int | None = None) -> None:

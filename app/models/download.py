@@ -47,7 +47,11 @@ def fetch(offer: Offer, folder: Path, report: Callable[[int, int], None]) -> Pat
     url = hf_hub_url(offer.repository, offer.file, endpoint=endpoint)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _failures(offer), part.open("ab+") as file:
-        _only_here(file)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            twice = localizable("download.twice", "It is being downloaded already.")
+            raise DownloadError(twice) from error
         said = get_hf_file_metadata(url, endpoint=endpoint, timeout=_TIMEOUT_S)
         size, checksum = said.size or 0, said.etag
         _require_room(folder, size - file.tell())
@@ -63,13 +67,8 @@ def fetch(offer: Offer, folder: Path, report: Callable[[int, int], None]) -> Pat
         file.seek(0)
         if hashlib.file_digest(file, "sha256").hexdigest() != checksum:
             part.unlink()
-            raise DownloadError(
-                localizable(
-                    "download.damaged",
-                    "{name} came damaged, and was deleted. Try again.",
-                    name=offer.name,
-                )
-            )
+            damaged = "{name} came damaged, and was deleted. Try again."
+            raise DownloadError(localizable("download.damaged", damaged, name=offer.name))
         report(size, size)  # if cancelled meanwhile, it must not replace another attempt's file
         part.replace(path)
     return path
@@ -88,26 +87,13 @@ def _more(url: str, file: BinaryIO) -> Iterator[int]:
             yield file.tell()
 
 
-def _only_here(file: BinaryIO) -> None:
-    """Raises `DownloadError` if the file is being downloaded already."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise DownloadError(
-            localizable("download.twice", "It is being downloaded already.")
-        ) from error
-
-
 def _require_room(folder: Path, needed: int) -> None:
     free = shutil.disk_usage(folder).free
     if needed > free:
+        lacking = "It needs {needed} more on the disk, where {free} are free."
+        there = gigabytes(free)
         raise StorageError(
-            localizable(
-                "download.room",
-                "It needs {needed} more on the disk, where {free} are free.",
-                needed=gigabytes(needed),
-                free=gigabytes(free),
-            )
+            localizable("download.room", lacking, needed=gigabytes(needed), free=there)
         )
 
 
@@ -117,25 +103,17 @@ def _failures(offer: Offer) -> Iterator[None]:
     try:
         yield
     except (HfHubHTTPError, httpx2.HTTPStatusError) as error:
-        raise DownloadError(
-            localizable(
-                "download.refused",
-                "The hub does not give {name} now (status {status}).",
-                name=offer.name,
-                status=error.response.status_code,
-            )
-        ) from error
+        refused, status = "The hub does not give {name} now (status {status}).", error.response
+        message = localizable(
+            "download.refused", refused, name=offer.name, status=status.status_code
+        )
+        raise DownloadError(message) from error
     except (httpx2.HTTPError, ConnectionError) as error:
-        raise DownloadError(
-            localizable(
-                "download.unreachable",
-                "The hub cannot be reached. Check the connection to the internet, and try again.",
-            )
-        ) from error
+        away = "The hub cannot be reached. Check the connection to the internet, and try again."
+        raise DownloadError(localizable("download.unreachable", away)) from error
     except OSError as error:
-        raise StorageError(
-            localizable("download.disk", "It cannot be stored: {why}", why=f"{error.strerror}")
-        ) from error
+        unstored, why = "It cannot be stored: {why}", str(error.strerror)
+        raise StorageError(localizable("download.disk", unstored, why=why)) from error
 
 
 class DownloadState(StrEnum):
@@ -203,12 +181,12 @@ class Downloads:
 
     def cancel(self, offer: Offer, folder: Path) -> None:
         """Cancel it, and delete the partial file."""
-        known = self._attempts.pop(offer.name, None)
-        if known:
+        if known := self._attempts.pop(offer.name, None):
             known.ended.set()
         offer.part(folder).unlink(missing_ok=True)
 
     def standings(self, folder: Path) -> list[Standing]:
+        """How far each offer is."""
         return [self._standing(offer, folder) for offer in OFFERS]
 
     def _standing(self, offer: Offer, folder: Path) -> Standing:

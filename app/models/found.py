@@ -23,7 +23,6 @@ from app.models.model import (
     gguf,
     in_usual_folders,
     installed_memory,
-    lm_studio,
     ollama,
 )
 from app.paths import short
@@ -66,13 +65,8 @@ class Listing:
         for model in self.models:
             if model.name == name:
                 return model
-        raise NotFoundError(
-            localizable(
-                "model.unknown",
-                "No model is called {name}: `dragon models` lists what was found.",
-                name=repr(name),
-            )
-        )
+        unknown = "No model is called {name}: `dragon models` lists what was found."
+        raise NotFoundError(localizable("model.unknown", unknown, name=repr(name)))
 
 
 def look(settings: Settings, keys: Mapping[str, SecretStr] = MappingProxyType({})) -> Listing:
@@ -82,7 +76,7 @@ def look(settings: Settings, keys: Mapping[str, SecretStr] = MappingProxyType({}
     servers.
     """
     key_of = _keys(settings, keys)
-    models = list(_distinct([_demo(), *_everywhere(settings, key_of)]))
+    models = list(_distinct(_everywhere(settings, key_of)))
     upcoming = following(settings.data_dir)
     for setting in dict.fromkeys((settings.model, upcoming)):
         if not any(model.is_set_by(setting) for model in models):
@@ -95,10 +89,7 @@ def look(settings: Settings, keys: Mapping[str, SecretStr] = MappingProxyType({}
 
 
 def model_named(name: str, settings: Settings) -> Model:
-    """A model that was found, or what `DRAGON_MODEL` would accept: a path, a hub name, a URL.
-
-    Raises `NotFoundError` if there is none of that name.
-    """
+    """A model found, or what `DRAGON_MODEL` would accept. Raises `NotFoundError`."""
     try:
         return look(settings).named(name)
     except NotFoundError:
@@ -118,23 +109,14 @@ def _keys(settings: Settings, given: Mapping[str, SecretStr]) -> Keys:
 
 
 def _everywhere(settings: Settings, keys: Keys) -> Iterator[Model]:
-    home = Path.home()
+    home, built_in = Path.home(), localizable("model.where.demo", "built in")
+    name, path = EMBEDDED_WRITER.stem, str(EMBEDDED_WRITER)
+    size = EMBEDDED_WRITER.stat().st_size if EMBEDDED_WRITER.exists() else 0
+    yield Model(name, ModelKind.DEMO, built_in, path, size=size)
     yield from ollama(home, settings.data_dir)
-    yield from lm_studio(home)
     yield from cached(settings.dtype)
     yield from in_usual_folders(home, settings.data_dir)
     yield from running(keys)
-
-
-def _demo() -> Model:
-    size = EMBEDDED_WRITER.stat().st_size if EMBEDDED_WRITER.exists() else 0
-    return Model(
-        EMBEDDED_WRITER.stem,
-        ModelKind.DEMO,
-        localizable("model.where.demo", "built in"),
-        str(EMBEDDED_WRITER),
-        size=size,
-    )
 
 
 def _elsewhere(setting: str, keys: Keys) -> Model:
@@ -147,12 +129,8 @@ def _elsewhere(setting: str, keys: Keys) -> Model:
         return gguf(path, short(path.parent))
     if path.is_dir():
         return replace(directory(path, "float32"), setting=str(path.resolve()))
-    return Model(
-        setting,
-        ModelKind.DIRECTORY,
-        localizable("model.where.later", "Hugging Face hub, not downloaded yet"),
-        setting,
-    )
+    later = localizable("model.where.later", "Hugging Face hub, not downloaded yet")
+    return Model(setting, ModelKind.DIRECTORY, later, setting)
 
 
 def _distinct(models: Iterable[Model]) -> Iterator[Model]:
@@ -180,25 +158,23 @@ def running(keys: Keys) -> Iterator[Model]:
 def _at(port: int, usual: str, keys: Keys) -> Iterator[Model]:
     url = f"http://127.0.0.1:{port}"
     key = None
-    status, models, properties = _listed(port, None)
+    status, models, properties = _listed(url, None)
     if status in _CLOSED and (key := keys(url)) is not None:
-        status, models, properties = _listed(port, key)
+        status, models, properties = _listed(url, key)
     where = localizable("model.where.port", "{name} on port {port}", name=usual, port=str(port))
     if status in _CLOSED:
-        says = (
-            localizable("model.server.key.wrong", "It does not accept this key.")
-            if key
-            else localizable("model.server.key", "It asks for a key: set DRAGON_MODEL_KEY.")
-        )
+        says = localizable("model.server.key", "It asks for a key: set DRAGON_MODEL_KEY.")
+        if key:
+            says = localizable("model.server.key.wrong", "It does not accept this key.")
         yield Model(url, ModelKind.SERVER, where, url, refusal=says, wants_key=True)
         return
+    several = len(models) > 1
     for each in models:
         if each.get("owned_by") == _OURS:
             continue
         meta = each.get("meta")
         size = meta.get("size") if isinstance(meta, dict) else None
         name = str(each.get("id", ""))
-        several = len(models) > 1
         tokenizer = _tokenizer(each, properties)
         yield Model(
             f"{url}#{name}" if several else url,
@@ -213,15 +189,15 @@ def _at(port: int, usual: str, keys: Keys) -> Iterator[Model]:
         )
 
 
-def _listed(port: int, key: SecretStr | None) -> tuple[int, list[dict[str, Any]], Any]:
+def _listed(url: str, key: SecretStr | None) -> tuple[int, list[dict[str, Any]], Any]:
     """The last status, the models, and llama-server's properties."""
-    status, listed = _asked(port, "/v1/models", key)
+    status, listed = _asked(f"{url}/v1/models", key)
     data = listed.get("data") if isinstance(listed, dict) else None
     models = [each for each in data if isinstance(each, dict)] if isinstance(data, list) else []
     properties = None
     if any(each.get("owned_by") == "llamacpp" for each in models):
         # It lists its models to anybody, but reveals nothing else without its key.
-        status, properties = _asked(port, "/props", key)
+        status, properties = _asked(f"{url}/props", key)
     return status, models, properties
 
 
@@ -234,20 +210,14 @@ def _tokenizer(listed: dict[str, Any], properties: Any) -> str:
     return root if isinstance(root, str) and (Path(root).is_dir() or root.count("/") == 1) else ""
 
 
-def _asked(port: int, path: str, key: SecretStr | None) -> tuple[int, Any]:
+def _asked(url: str, key: SecretStr | None) -> tuple[int, Any]:
     """Status and JSON of a reply; 0 and None without one."""
     headers = {"Authorization": f"Bearer {key.get_secret_value()}"} if key else {}
-    url = f"http://127.0.0.1:{port}{path}"
+    # No TLS here, and loading the certificates takes longer than all else.
+    client = httpx2.Client(timeout=_TIMEOUT_S, trust_env=False, verify=False)
     said = b""
     try:
-        with httpx2.stream(
-            "GET",
-            url,
-            headers=headers,
-            timeout=_TIMEOUT_S,
-            trust_env=False,
-            verify=False,  # no TLS here, and loading the certificates takes longer than all else
-        ) as reply:
+        with client, client.stream("GET", url, headers=headers) as reply:
             for piece in reply.iter_bytes():
                 said += piece
                 if len(said) > _MOST_BYTES:

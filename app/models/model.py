@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -86,13 +85,9 @@ class Model:
         """The model, refused if it needs more than `memory` bytes."""
         if self.refusal or self.memory is None or self.memory <= memory:
             return self
-        says = localizable(
-            "model.large",
-            "It needs about {needed} of memory; this machine has {there}.",
-            needed=gigabytes(self.memory),
-            there=gigabytes(memory),
-        )
-        return replace(self, refusal=says)
+        large = "It needs about {needed} of memory; this machine has {there}."
+        needed, there = gigabytes(self.memory), gigabytes(memory)
+        return replace(self, refusal=localizable("model.large", large, needed=needed, there=there))
 
 
 def installed_memory() -> int:
@@ -111,8 +106,6 @@ def _resolved(path: Path | str) -> str:
 # Models in files.
 
 
-_INSTALL = "pip install dragon-rag"
-
 _PART = re.compile(r"-(\d{5})-of-(\d{5})$")
 _DEPTHS = ("*.gguf", "*/*.gguf", "*/*/*.gguf")
 _OLLAMA_REGISTRY = "registry.ollama.ai/library/"
@@ -122,19 +115,21 @@ _BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 
 
-def lm_studio(home: Path) -> Iterator[Model]:
-    """The models that LM Studio has downloaded."""
-    for folder in (home / ".lmstudio/models", home / ".cache/lm-studio/models"):
-        yield from _in(folder, "LM Studio", _DEPTHS)
-
-
 def in_usual_folders(home: Path, data_dir: Path) -> Iterator[Model]:
-    """Models in the data directory and where downloads usually are."""
-    yield from _in(data_dir, localizable("model.where.data", "data directory"), _DEPTHS[:2])
-    yield from _in(home / ".cache/llama.cpp", "llama.cpp", _DEPTHS[:1])
-    yield from _in(home / ".local/share/nomic.ai/GPT4All", "GPT4All", _DEPTHS[:1])
-    yield from _in(home / "models", short(home / "models"), _DEPTHS)
-    yield from _in(home / "Downloads", short(home / "Downloads"), _DEPTHS[:1])
+    """Models in the data directory, and where programs and people usually keep them."""
+    for folder, where, depth in (
+        (home / ".lmstudio/models", "LM Studio", 3),
+        (home / ".cache/lm-studio/models", "LM Studio", 3),
+        (data_dir, localizable("model.where.data", "data directory"), 2),
+        (home / ".cache/llama.cpp", "llama.cpp", 1),
+        (home / ".local/share/nomic.ai/GPT4All", "GPT4All", 1),
+        (home / "models", short(home / "models"), 3),
+        (home / "Downloads", short(home / "Downloads"), 1),
+    ):
+        for path in _sorted(folder, _DEPTHS[:depth]):
+            part = _PART.search(path.stem)
+            if part is None or int(part[1]) == 1:
+                yield gguf(path, where)
 
 
 def ollama(home: Path, data_dir: Path) -> Iterator[Model]:
@@ -169,30 +164,13 @@ def gguf(path: Path, where: str, name: str = "", link: Path | None = None) -> Mo
         refusal = localizable("model.broken", "The file {why}.", why=why)
         return Model(name, ModelKind.FILE, where, setting, file=file, refusal=refusal)
     memory = size + header.context * header.kv_bytes
-    return Model(
-        *(name, ModelKind.FILE, where, setting, size, memory, header.context),
-        refusal=_gguf_refusal(header),
-        file=file,
-    )
-
-
-def _gguf_refusal(header: GgufHeader) -> str:
-    if not header.writes:
-        return localizable(
-            "model.architecture",
-            "It does not write text (architecture {name}).",
-            name=header.architecture or "unknown",
-        )
-    if find_spec("xllamacpp") is None:
-        return localizable("model.gguf", "llama.cpp is not installed: {command}", command=_INSTALL)
-    return ""
-
-
-def _in(folder: Path, where: str, depths: Iterable[str]) -> Iterator[Model]:
-    for path in _sorted(folder, depths):
-        part = _PART.search(path.stem)
-        if part is None or int(part[1]) == 1:
-            yield gguf(path, where)
+    known = (size, memory, header.context)
+    model = Model(name, ModelKind.FILE, where, setting, *known, file=file)
+    if header.writes:
+        return model
+    mute, architecture = "It does not write text (architecture {name}).", header.architecture
+    refusal = localizable("model.architecture", mute, name=architecture or "unknown")
+    return replace(model, refusal=refusal)
 
 
 def _sorted(folder: Path, patterns: Iterable[str]) -> list[Path]:
@@ -204,10 +182,7 @@ def _sorted(folder: Path, patterns: Iterable[str]) -> list[Path]:
 
 
 def _parts(path: Path) -> list[Path]:
-    """All files of a split model, the first of which is `path`.
-
-    Raises `ConfigurationError` if one is missing.
-    """
+    """The files of a split model by its first. Raises `ConfigurationError` if one is missing."""
     if (part := _PART.search(path.stem)) is None:
         return [path]
     base, count = path.stem[: part.start()], int(part[2])
@@ -265,25 +240,19 @@ def directory(path: Path, dtype: str) -> Model:
     try:
         config = AutoConfig.from_pretrained(str(path), local_files_only=True)
     except (OSError, ValueError, KeyError, ImportError) as error:
-        first = str(error).strip().partition("\n")[0]
-        return replace(
-            model,
-            refusal=localizable(
-                "model.configuration", "Its configuration cannot be read: {why}", why=first
-            ),
-        )
+        unread = "Its configuration cannot be read: {why}"
+        why = str(error).strip().partition("\n")[0]
+        return replace(model, refusal=localizable("model.configuration", unread, why=why))
     if not weights:
-        return replace(
-            model, refusal=localizable("model.weights", "Its weights have not been downloaded.")
-        )
+        lacking = localizable("model.weights", "Its weights have not been downloaded.")
+        return replace(model, refusal=lacking)
     text = config.get_text_config()
     loaded = _BYTES[dtype]
     stored = _BYTES.get(str(getattr(text, "dtype", "")).removeprefix("torch."), loaded)
     context = min(MAX_CONTEXT, int(getattr(text, "max_position_embeddings", 0) or MAX_CONTEXT))
     memory = size * loaded // stored + context * _kv_bytes(text, loaded)
-    return replace(
-        model, context=context, memory=memory, refusal=_directory_refusal(path, config, text)
-    )
+    refusal = _directory_refusal(path, config, text)
+    return replace(model, context=context, memory=memory, refusal=refusal)
 
 
 def _kv_bytes(config: Any, item: int) -> int:
@@ -295,19 +264,14 @@ def _kv_bytes(config: Any, item: int) -> int:
 def _directory_refusal(path: Path, config: Any, text: Any) -> str:
     architectures = getattr(config, "architectures", None) or []
     if architectures and not any("CausalLM" in name or "LMHead" in name for name in architectures):
-        return localizable(
-            "model.writes", "It does not write text ({name}).", name=str(architectures[0])
-        )
+        mute = "It does not write text ({name})."
+        return localizable("model.writes", mute, name=str(architectures[0]))
     if not (path / "tokenizer.json").exists():
         return localizable("model.tokenizer", "It has no tokenizer.json.")
     if any("sliding" in kind for kind in getattr(text, "layer_types", None) or ()):
-        return localizable(
-            "model.sliding",
-            "It has sliding attention, which is not supported; its .gguf file may serve.",
-        )
+        sliding = "It has sliding attention, which is not supported; its .gguf file may serve."
+        return localizable("model.sliding", sliding)
     if getattr(text, "attn_logit_softcapping", None) is not None:
-        return localizable(
-            "model.capped",
-            "It caps attention scores, which is not supported; its .gguf file may serve.",
-        )
+        capped = "It caps attention scores, which is not supported; its .gguf file may serve."
+        return localizable("model.capped", capped)
     return ""

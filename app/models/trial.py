@@ -57,12 +57,8 @@ class Task:
     @classmethod
     def of(cls, texts: Mapping[str, str]) -> Task:
         """The task in the language of the page's texts."""
-        return cls(
-            question=texts["trial.question"],
-            text=texts["trial.text"],
-            about=texts["trial.about"],
-            answer=texts["trial.answer"],
-        )
+        names = ("trial.question", "trial.text", "trial.about", "trial.answer")
+        return cls(*(texts[name] for name in names))
 
     def as_json(self) -> bytes:
         return json.dumps(asdict(self)).encode()
@@ -114,20 +110,14 @@ def result(output: bytes, status: int | None) -> Report:
     if "error" in said:
         raise InvalidRequestError(Localizable.from_json(said["error"]))
     if not said and status is not None and status < 0:
-        raise InvalidRequestError(
-            localizable(
-                "trial.killed",
-                "The process that loaded it was killed (signal {signal}), most likely for want of "
-                "memory: close other programs, or choose a smaller model.",
-                signal=-status,
-            )
+        killed = (
+            "The process that loaded it was killed (signal {signal}), most likely for want of "
+            "memory: close other programs, or choose a smaller model."
         )
+        raise InvalidRequestError(localizable("trial.killed", killed, signal=-status))
     if not said:
-        raise InvalidRequestError(
-            localizable(
-                "trial.unloaded", "The model could not be loaded; the log of DRAGON says why."
-            )
-        )
+        unloaded = "The model could not be loaded; the log of DRAGON says why."
+        raise InvalidRequestError(localizable("trial.unloaded", unloaded))
     return Report(**said | {"peer": Localizable.from_json(said["peer"])})
 
 
@@ -146,9 +136,8 @@ class Trials:
         be used.
         """
         if self._turn.locked():
-            raise OverloadedError(
-                localizable("trial.busy", "Another model is being tried; wait until that is done.")
-            )
+            busy = "Another model is being tried; wait until that is done."
+            raise OverloadedError(localizable("trial.busy", busy))
         async with self._turn:
             process = await asyncio.create_subprocess_exec(
                 *COMMAND,
@@ -164,9 +153,8 @@ class Trials:
                 if left.done():
                     return None
                 if not written.done():
-                    raise InvalidRequestError(
-                        localizable("trial.slow", "The model was not loaded within ten minutes.")
-                    )
+                    slow = "The model was not loaded within ten minutes."
+                    raise InvalidRequestError(localizable("trial.slow", slow))
                 return result(written.result()[0], process.returncode)
             finally:
                 if process.returncode is None:
@@ -249,8 +237,7 @@ async def _written(model: Backend, tokenizer: Tokenizer, task: Task, *, quotes: 
     if quotes:
         sentences = task.text.splitlines()
         document = tokenizer.document_row(" ".join(sentences))
-        asked = task.about
-        row = Row(tuple(document), 0.0, quotes=quotes_of(tokenizer, sentences))
+        asked, row = task.about, Row(tuple(document), 0.0, quotes=quotes_of(tokenizer, sentences))
     async with aclosing(written(Engine(model), tokenizer, asked, _TOKENS, row)) as writing:
         async for token in writing:
             if token in tokenizer.end_ids:
@@ -277,20 +264,14 @@ def _compared(settings: Settings, fingerprint: str, name: str) -> tuple[bool | N
         greet(settings.peers[0], key, hello)
     except HandshakeError as error:
         if on_this_machine(settings):
-            return False, localizable(
-                "trial.unfit",
-                "The peer runs another model now; the one that is chosen is loaded on both sides.",
+            unfit = (
+                "The peer runs another model now; the one that is chosen is loaded on both sides."
             )
+            return False, localizable("trial.unfit", unfit)
         return False, localizable("trial.refused", "The peer refuses it: {why}.", why=error.message)
     except LinkError:
-        return (
-            None,
-            localizable(
-                "trial.alone",
-                "No peer answers at {url}, so vocabularies were not compared.",
-                url=settings.peers[0].url,
-            ),
-        )
+        alone = "No peer answers at {url}, so vocabularies were not compared."
+        return None, localizable("trial.alone", alone, url=settings.peers[0].url)
     return True, localizable("trial.fits", "The peer has the same vocabulary.")
 
 

@@ -6,28 +6,16 @@ import asyncio
 import itertools
 import logging
 import random
-import ssl
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Protocol
 
-from websockets.exceptions import InvalidStatus, WebSocketException
+from websockets.exceptions import WebSocketException
 
 from app.peer_link.connection import Connection, Introduction, Observer, Receiver
-from app.peer_link.status import (
-    LOST,
-    PASSING,
-    PeerStatus,
-    Refusal,
-    Refusals,
-    denied,
-    lost,
-    together,
-    unreached,
-    untrusted,
-)
-from dragon.errors import DragonError, HandshakeError, LinkError
+from app.peer_link.status import LOST, PeerStatus, Refusal, failed, lost, together
+from dragon.errors import DragonError, LinkError
 from dragon.inference.estimates import Pace
 from dragon.link import registry
 from dragon.link.address import PeerAddress
@@ -79,7 +67,7 @@ class Link:
         self._numbers = itertools.count(1)
         self._current: Connection | None = None
         self._connections: set[Connection] = set()  # the current one, and those that are ending
-        self._refusals = Refusals()
+        self._refusals: dict[PeerAddress, Refusal] = {}
         self._changed = asyncio.Event()
         self._served: set[asyncio.Task[None]] = set()
         self._status = PeerStatus("connecting")
@@ -100,7 +88,7 @@ class Link:
     @property
     def refusal(self) -> Refusal | None:
         """Why the peer should not be asked for an answer now, although it is connected."""
-        return None if self._current is None else self._refusals.of(self._current.address)
+        return None if self._current is None else self._refusal_of(self._current.address)
 
     def open(self, receiver: Receiver, answer: str) -> int:
         """A new stream id for an answer, whose frames go to the receiver from now on."""
@@ -173,7 +161,7 @@ class Link:
         pending, began = set(attempts), time.monotonic()
         wait: float | None = None
         found: list[Connection] = []
-        failed: dict[PeerAddress, PeerStatus] = {}
+        failures: dict[PeerAddress, PeerStatus] = {}
         try:
             while pending:
                 done, pending = await asyncio.wait(
@@ -184,7 +172,7 @@ class Link:
                     if isinstance(outcome, Connection):
                         found.append(outcome)
                     else:
-                        failed[attempts[task]] = outcome
+                        failures[attempts[task]] = outcome
                 if not done:
                     break
                 # A cheaper peer would have greeted by then.
@@ -200,7 +188,7 @@ class Link:
             late = await asyncio.gather(*pending, return_exceptions=True)
             _abort(each for each in late if isinstance(each, Connection))
         if not found:
-            return together(failed)
+            return together(failures)
         best = min(found, key=self._cost)
         _abort(each for each in found if each is not best)
         return best
@@ -213,18 +201,11 @@ class Link:
         )  # fmt: skip
         try:
             await connection.open(measured=len(self._peers) > 1)
-        except HandshakeError as error:
-            return PeerStatus("refused", detail=error.message)
-        except ssl.SSLCertVerificationError as error:
-            return PeerStatus("refused", detail=untrusted(error))
-        except InvalidStatus as error:
-            passing = error.response.status_code >= PASSING
-            return PeerStatus("connecting" if passing else "refused", detail=denied(error))
         except _ERRORS as error:
-            return PeerStatus("connecting", detail=unreached(error))
+            return failed(error)
         except Exception as error:  # the link must not end with it
             log.exception("a peer could not be greeted")
-            return PeerStatus("connecting", detail=unreached(error))
+            return failed(error)
         return connection
 
     def _take(self, connection: Connection) -> None:
@@ -276,8 +257,12 @@ class Link:
 
     def _cost(self, connection: Connection) -> float:
         """An answer's cost at a peer, in seconds."""
-        refused = self._refusals.of(connection.address) is not None
+        refused = self._refusal_of(connection.address) is not None
         return (connection.meter.round_trip.value or 0.0) + _FULL_S * (connection.load + refused)
+
+    def _refusal_of(self, peer: PeerAddress) -> Refusal | None:
+        refusal = self._refusals.get(peer)
+        return refusal if refusal is not None and refusal.stands else None
 
     def _with(self, stream: int) -> Connection | None:
         return next((each for each in self._connections if stream in each.streams), None)

@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
-from app.peer_link.status import Refusal, Refusals, denied
+from app.peer_link.status import Refusal, denied
 from dragon.errors import FrameError, HandshakeError, LinkError
 from dragon.inference.estimates import LinkMeter
 from dragon.link import batching, control, registry
@@ -31,8 +31,7 @@ OPEN_TIMEOUT_S = 5.0
 _MAX_QUEUED = 20_000
 _MEASURED_PINGS = 3
 _PROBE_TIMEOUT_S = 30.0
-_PROBE_PINGS = 20
-_PROBES = 3
+_PINGS, _PROBES = 20, 3
 # Less than this beyond a round trip is noise: the link is too fast to measure this way.
 _MIN_TRANSFER_S = 0.001
 
@@ -56,10 +55,7 @@ class _Direct(connect):
 
 
 async def dialled(address: PeerAddress, key: str | None) -> ClientConnection:
-    """A WebSocket to a peer.
-
-    Raises `OSError`, `TimeoutError`, `WebSocketException`.
-    """
+    """A WebSocket to a peer. Raises `OSError`, `TimeoutError`, `WebSocketException`."""
     return await _Direct(
         address.url,
         additional_headers={"Authorization": f"Bearer {key}"} if key else {},
@@ -121,7 +117,7 @@ class Connection:
         introduction: Introduction,
         meter: LinkMeter,
         observer: Observer,
-        refusals: Refusals,
+        refusals: dict[PeerAddress, Refusal],
         changed: Callable[[], None],
     ) -> None:
         self.address = address
@@ -197,7 +193,7 @@ class Connection:
     def close(self, stream: int, reason: str) -> None:
         """Close a stream on both sides; frames that still arrive for it are dropped."""
         if self.streams.pop(stream, None) is not None:
-            self._refusals.over(self.address)
+            self._refusals.pop(self.address, None)  # it may have room again
             self.send(control.Close(reason=reason), stream)
 
     def leave(self) -> None:
@@ -226,16 +222,7 @@ class Connection:
     async def _measure(self) -> None:
         number = self.meter.ping(time.monotonic())
         await self._socket.send(registry.encode(control.Ping(number=number)))
-        while True:
-            match self._decoded(str(await self._socket.recv(decode=True)))[1]:
-                case control.Ping() as ping:
-                    await self._socket.send(registry.encode(control.Pong(number=ping.number)))
-                case control.Pong() as pong if pong.number == number:
-                    return self._take(pong)
-                case control.Draining():
-                    raise LinkError(localizable("link.ending", "the peer is about to end"))
-                case other:
-                    raise FrameError(f"the peer answered with {registry.name_of(other)}")
+        self._take(await _reply(self._socket, control.Pong, lambda pong: pong.number == number))
 
     async def _write(self) -> None:
         with contextlib.suppress(ConnectionClosed):
@@ -258,7 +245,7 @@ class Connection:
         self.send(control.Ping(number=self.meter.ping(time.monotonic(), behind)))
 
     def _route(self, frame: registry.Frame) -> None:
-        stream, message = self._decoded(frame)
+        stream, message = registry.decode(frame, Role.CLOUD, self._introduction.vocab_size)
         match message:
             case control.Ping():
                 self.send(control.Pong(number=message.number))
@@ -271,22 +258,16 @@ class Connection:
                 raise LinkError(message.reason)
             case control.Fault():
                 if (receiver := self.streams.pop(stream, None)) is not None:
-                    receiver.failed(message.reason, self._refused(message))
+                    refusal = None
+                    if message.retry_s is not None:
+                        refusal = Refusal.now(message.reason, message.retry_s)
+                        self._refusals[self.address] = refusal
+                        self._changed()
+                    receiver.failed(message.reason, refusal)
             case _:
                 # The peer may still send to a stream that was just closed.
                 if (receiver := self.streams.get(stream)) is not None:
                     receiver.receive(message)
-
-    def _decoded(self, frame: registry.Frame) -> tuple[int, registry.Message]:
-        return registry.decode(frame, Role.CLOUD, self._introduction.vocab_size)
-
-    def _refused(self, fault: control.Fault) -> Refusal | None:
-        if fault.retry_s is None:
-            return None
-        refusal = Refusal.now(fault.reason, fault.retry_s)
-        self._refusals.add(self.address, refusal)
-        self._changed()
-        return refusal
 
     def _take(self, pong: control.Pong) -> None:
         self.meter.pong(pong.number, time.monotonic())
@@ -303,10 +284,7 @@ class LinkFigures:
 
 
 def greet(peer: PeerAddress, key: str | None, hello: control.Hello) -> None:
-    """Exchange greetings with the peer; not from a running event loop.
-
-    Raises `LinkError` if the peer cannot be reached, `HandshakeError` if it refuses.
-    """
+    """Exchange greetings; not from a running event loop. Raises `LinkError`, `HandshakeError`."""
 
     async def exchange() -> None:
         async with _connected(peer, key, hello):
@@ -316,19 +294,16 @@ def greet(peer: PeerAddress, key: str | None, hello: control.Hello) -> None:
 
 
 def measure(peer: PeerAddress, key: str | None, hello: control.Hello) -> LinkFigures:
-    """Greet the peer, ping it, and transfer dummy bytes both ways; not from a running event loop.
+    """Measure the link to a peer; not from a running event loop. Raises `LinkError`."""
 
-    Raises `LinkError` if the peer cannot be reached, `HandshakeError` if it refuses.
-    """
-    return asyncio.run(_measured(peer, key, hello))
+    async def measured() -> LinkFigures:
+        async with _connected(peer, key, hello) as socket:
+            rtt_s = await _probed(socket, 0, 0, _PINGS)
+            sending = await _probed(socket, control.MAX_PROBE, 0, _PROBES)
+            receiving = await _probed(socket, 0, control.MAX_PROBE, _PROBES)
+        return LinkFigures(rtt_s, _bandwidth(sending - rtt_s), _bandwidth(receiving - rtt_s))
 
-
-async def _measured(peer: PeerAddress, key: str | None, hello: control.Hello) -> LinkFigures:
-    async with _connected(peer, key, hello) as connection:
-        rtt_s = min([await _pinged(connection, number) for number in range(_PROBE_PINGS)])
-        sending = min([await _probed(connection, control.MAX_PROBE, 0) for _ in range(_PROBES)])
-        receiving = min([await _probed(connection, 0, control.MAX_PROBE) for _ in range(_PROBES)])
-    return LinkFigures(rtt_s, _bandwidth(sending - rtt_s), _bandwidth(receiving - rtt_s))
+    return asyncio.run(measured())
 
 
 # Not with `websockets.sync`: it reads and writes from two threads, which a TLS connection does not
@@ -352,30 +327,31 @@ def _bandwidth(transfer_s: float) -> float | None:
     return control.MAX_PROBE / transfer_s if transfer_s > _MIN_TRANSFER_S else None
 
 
-async def _pinged(connection: ClientConnection, number: int) -> float:
-    began = time.perf_counter()
-    await connection.send(registry.encode(control.Ping(number=number)))
-    await _next(connection, control.Pong, lambda pong: pong.number == number)
-    return time.perf_counter() - began
-
-
-async def _probed(connection: ClientConnection, sent: int, received: int) -> float:
+async def _probed(socket: ClientConnection, sent: int, received: int, times: int) -> float:
+    """The least seconds that it takes to exchange so many bytes."""
     probe = registry.encode(control.Probe(payload="." * sent, reply=received))
-    began = time.perf_counter()
-    await connection.send(probe)
-    await _next(connection, control.Probe, lambda reply: len(reply.payload) == received)
-    return time.perf_counter() - began
+    seconds = []
+    for _ in range(times):
+        began = time.perf_counter()
+        async with asyncio.timeout(_PROBE_TIMEOUT_S):
+            await socket.send(probe)
+            await _reply(socket, control.Probe, lambda reply: len(reply.payload) == received)
+        seconds.append(time.perf_counter() - began)
+    return min(seconds)
 
 
-async def _next(connection: ClientConnection, kind: type[M], wanted: Callable[[M], bool]) -> M:
-    """The next wanted message of a kind; the peer's own pings go unanswered."""
-    async with asyncio.timeout(_PROBE_TIMEOUT_S):
-        while True:
-            frame = str(await connection.recv(decode=True))
-            _, message = registry.decode(frame, Role.CLOUD, vocab_size=1)
-            if isinstance(message, control.Fault):
-                raise HandshakeError(message.reason)
-            if isinstance(message, kind) and wanted(message):
+async def _reply(socket: ClientConnection, kind: type[M], wanted: Callable[[M], bool]) -> M:
+    """The wanted message of a kind, the next but for the peer's own pings."""
+    while True:
+        frame = str(await socket.recv(decode=True))
+        match registry.decode(frame, Role.CLOUD, vocab_size=1)[1]:
+            case control.Ping() as ping:
+                await socket.send(registry.encode(control.Pong(number=ping.number)))
+            case control.Fault() as fault:
+                raise HandshakeError(fault.reason)
+            case control.Draining():
+                raise LinkError(localizable("link.ending", "the peer is about to end"))
+            case message if isinstance(message, kind) and wanted(message):
                 return message
-            if not isinstance(message, control.Ping):
-                raise FrameError(f"the peer answered with {registry.name_of(message)}")
+            case other:
+                raise FrameError(f"the peer answered with {registry.name_of(other)}")

@@ -9,6 +9,7 @@ the rows are aggregated on the device alone.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -58,73 +59,56 @@ async def fetch(
 
 
 class _Fetching:
-    """One fetch: receives what the peer sends for it."""
+    """One fetch: receives the documents, followed by the KV of their rows if it was asked for."""
 
     def __init__(self, asked: control.Fetch, tokenizer: Tokenizer, model: Backend) -> None:
         self._asked = asked
         self._tokenizer = tokenizer
         self._model = model
-        self._kv = None if asked.weights is None else model.kv
         self._documents: Sequence[control.PublicDocument] | None = None
-        self._sizes: list[int] = []
+        self._sizes: list[int] = []  # of their KV, in bytes
         self._data = bytearray()
         self.hits: asyncio.Future[list[PublicHit]] = asyncio.get_running_loop().create_future()
 
     def receive(self, message: Message) -> None:
-        """Handle the documents, followed by their KV if requested."""
         if isinstance(message, Bulk):
-            self._take_kv(message.data)
+            if len(self._data) + len(message.data) > sum(self._sizes):
+                raise FrameError("more document KV than the documents have")
+            self._data += message.data
         elif isinstance(message, control.Fetched) and self._documents is None:
-            self._take_documents(message.documents)
+            if len(message.documents) > self._asked.top_k:
+                raise FrameError("more documents came than were requested")
+            self._documents = message.documents
+            self._sizes = self._kv_sizes(message.documents)
         else:
             raise FrameError("only the documents are expected here, and only once")
-        self._finish_if_whole()
+        if self._documents is None or len(self._data) < sum(self._sizes) or self.hits.done():
+            return
+        self.hits.set_result(self._found(self._documents))
 
     def failed(self, message: str, refusal: Refusal | None = None) -> None:
-        """The peer sends none."""
         if not self.hits.done():
             self.hits.set_exception(LinkError(message))
 
     def link_down(self) -> None:
-        """Nothing more comes."""
         self.failed("the connection was lost")
 
-    def _take_documents(self, documents: Sequence[control.PublicDocument]) -> None:
-        if len(documents) > self._asked.top_k:
-            raise FrameError("more documents came than were requested")
-        self._documents = documents
-        if self._kv is not None:
-            raw = self._asked.raw
-            rows = [self._tokenizer.document_row(each.text, raw=raw) for each in documents]
-            if any(len(row) >= self._model.context for row in rows):
-                raise FrameError("a fetched document is longer than the context")
-            self._sizes = [self._kv.packed_bytes(len(row)) for row in rows]
+    def _kv_sizes(self, documents: Sequence[control.PublicDocument]) -> list[int]:
+        if self._asked.weights is None or self._model.kv is None:
+            return []
+        raw = self._asked.raw
+        rows = [self._tokenizer.document_row(each.text, raw=raw) for each in documents]
+        if any(len(row) >= self._model.context for row in rows):
+            raise FrameError("a fetched document is longer than the context")
+        return [self._model.kv.packed_bytes(len(row)) for row in rows]
 
-    def _take_kv(self, data: bytes) -> None:
-        if len(self._data) + len(data) > sum(self._sizes):
-            raise FrameError("more document KV than the documents have")
-        self._data += data
-
-    def _finish_if_whole(self) -> None:
-        if self._documents is None or len(self._data) < sum(self._sizes) or self.hits.done():
-            return
+    def _found(self, documents: Sequence[control.PublicDocument]) -> list[PublicHit]:
         hits = []
-        start = 0
-        for number, document in enumerate(self._documents):
+        ends = list(itertools.accumulate(self._sizes))
+        for number, each in enumerate(documents):
             kv = None
-            if self._kv is not None:
-                kv = bytes(self._data[start : start + self._sizes[number]])
-                start += len(kv)
-            hits.append(
-                PublicHit(
-                    id=number,
-                    document=document.id,
-                    title=document.title,
-                    text=document.text,
-                    score=document.score,
-                    relevance=relevance(document.score),
-                    vector=None,
-                    kv=kv,
-                )
-            )
-        self.hits.set_result(hits)
+            if ends:
+                kv = bytes(self._data[ends[number] - self._sizes[number] : ends[number]])
+            meant = relevance(each.score)
+            hits.append(PublicHit(number, each.id, each.title, each.text, each.score, meant, kv=kv))
+        return hits

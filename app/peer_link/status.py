@@ -1,4 +1,4 @@
-"""The status of the link to the cloud peer, why there is none, and peers that have no room.
+"""The status of the link to the cloud peer: why there is none, and why a peer has no room.
 
 Reasons are in the peer's own words if it gave any, else in the system's.
 """
@@ -14,7 +14,7 @@ from typing import Literal
 
 from websockets.exceptions import InvalidStatus
 
-from dragon.errors import LinkError
+from dragon.errors import HandshakeError, LinkError
 from dragon.link.address import PeerAddress
 from dragon.localizable import Localizable, joined, localizable, one_line
 
@@ -33,7 +33,7 @@ class PeerStatus:
         return Localizable(self.detail or "there is no connection to the cloud", "cloud.unreached")
 
 
-PASSING = 500
+_PASSING = 500
 """The least HTTP status that is no refusal: a proxy sends it for a peer that has just gone."""
 
 _CODES = {401: "link.key", 503: "link.ending"}
@@ -48,23 +48,29 @@ def denied(error: InvalidStatus) -> Localizable:
     return Localizable(f"the peer refuses the link: {why}", code, {"why": why})
 
 
-def untrusted(error: ssl.SSLCertVerificationError) -> Localizable:
-    """Why a peer's certificate is not accepted."""
-    why = str(error.strerror)
-    return Localizable(why, "link.certificate", {"why": why})
-
-
-def unreached(error: Exception) -> Localizable:
-    """Why a peer could not be reached."""
-    if (said := _said(error)) is not None:
-        return said
+def failed(error: Exception) -> PeerStatus:
+    """The status of a peer that could not be connected to."""
+    match error:
+        case HandshakeError():
+            return PeerStatus("refused", detail=error.message)
+        case ssl.SSLCertVerificationError():
+            why = str(error.strerror)
+            return PeerStatus("refused", detail=Localizable(why, "link.certificate", {"why": why}))
+        case InvalidStatus():
+            passing = error.response.status_code >= _PASSING
+            return PeerStatus("connecting" if passing else "refused", detail=denied(error))
+        case LinkError(message=Localizable() as said):
+            return PeerStatus("connecting", detail=said)
     why = str(error) or "no answer"
-    return Localizable(why, "link.unreached", {"why": why})
+    return PeerStatus("connecting", detail=Localizable(why, "link.unreached", {"why": why}))
 
 
 def lost(error: Exception) -> Localizable:
     """Why a connection was lost."""
-    return _said(error) or (Localizable(str(error), LOST.code) if str(error) else LOST)
+    match error:
+        case LinkError(message=Localizable() as said):
+            return said
+    return Localizable(str(error), LOST.code) if str(error) else LOST
 
 
 def together(failed: Mapping[PeerAddress, PeerStatus]) -> PeerStatus:
@@ -77,11 +83,6 @@ def together(failed: Mapping[PeerAddress, PeerStatus]) -> PeerStatus:
         for peer, status in failed.items()
     ]
     return PeerStatus("refused" if refused else "connecting", detail=joined(details, "; "))
-
-
-def _said(error: Exception) -> Localizable | None:
-    message = error.message if isinstance(error, LinkError) else None
-    return message if isinstance(message, Localizable) else None
 
 
 MOST_S = 60.0
@@ -106,6 +107,11 @@ class Refusal:
         return cls(reason, now + retry_s, now + min(retry_s, MOST_S))
 
     @property
+    def stands(self) -> bool:
+        """Whether the peer should not be asked now."""
+        return time.monotonic() < self.again
+
+    @property
     def message(self) -> Localizable:
         """The reason, and the time that is left to wait."""
         left = max(1, math.ceil(self.until - time.monotonic()))
@@ -117,22 +123,3 @@ class Refusal:
             time_left = localizable("time.hours", "{count} h", count=math.ceil(left / _HOUR))
         again = "{reason}: try again in {time}"
         return localizable("peer.again", again, reason=self.reason, time=time_left)
-
-
-class Refusals:
-    """The peers' refusals that still apply."""
-
-    def __init__(self) -> None:
-        self._by_peer: dict[PeerAddress, Refusal] = {}
-
-    def of(self, peer: PeerAddress) -> Refusal | None:
-        """Why a peer is not asked for an answer now; None if it may be."""
-        refusal = self._by_peer.get(peer)
-        return refusal if refusal is not None and time.monotonic() < refusal.again else None
-
-    def add(self, peer: PeerAddress, refusal: Refusal) -> None:
-        self._by_peer[peer] = refusal
-
-    def over(self, peer: PeerAddress) -> None:
-        """Forget a refusal: an answer of this device has ended, so the peer may have room again."""
-        self._by_peer.pop(peer, None)

@@ -33,8 +33,7 @@ from app.storage.database import DATABASE, database_url, migrate
 from dragon.errors import ConfigurationError, DragonError
 
 _LOCK = "device.lock"
-_SERVED = "served"
-"""This file says that a database was created here."""
+_SERVED = "served"  # this file says that a database was created here
 
 
 class InUseError(ConfigurationError):
@@ -121,48 +120,36 @@ def backup(data_dir: Path, out: Path) -> Contents:
         raise BackupError(f"There is no directory {out.parent}.")
     lost: set[str] = set()
     for _ in range(_ATTEMPTS):
-        # A document deleted meanwhile must not be restored in part: the next snapshot lacks it. A
-        # file that is missing then, too, was lost before.
-        with suppress(_GoneError):
-            return _write(data_dir, out, lost)
+        with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as directory:
+            whole = Path(directory) / "archive"
+            contents, missing = _write(data_dir, whole)
+            # A document deleted meanwhile must not be restored in part: the next snapshot lacks it.
+            # A file that is missing then, too, was lost before.
+            if missing <= lost:
+                whole.replace(out)
+                return contents
+            lost |= missing
     raise BackupError("Documents are being deleted all the time. Try again when that is over.")
 
 
-class _GoneError(Exception):
-    """An original was deleted after the snapshot, or is lost."""
-
-
-def _write(data_dir: Path, out: Path, lost: set[str]) -> Contents:
-    """Write the archive. Adds missing originals to `lost`; raises `_GoneError` for new ones."""
-    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as directory:
-        snapshot = Path(directory) / DATABASE
-        documents = _snapshot(data_dir / DATABASE, snapshot)
-        files = _files(data_dir, documents)
-        originals = {f"files/{document}/original" for document in documents}
-        gone = {name for name in originals if not files[name].exists()}
-        if gone - lost:
-            lost |= gone
-            raise _GoneError
-        whole = Path(directory) / "archive"
-        with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name, path in {DATABASE: snapshot, **files}.items():
-                try:
-                    archive.write(path, name)
-                except FileNotFoundError:
-                    if name in originals - lost:
-                        raise _GoneError from None
-            contents = Contents(
-                VERSION,
-                datetime.now(UTC).isoformat(timespec="seconds"),
-                len(documents),
-                {each.filename: each.file_size for each in archive.infolist()},
-            )
-            archive.writestr(_LIST, json.dumps(asdict(contents)))
-        whole.chmod(0o600)
-        with whole.open("rb") as file:
-            os.fsync(file.fileno())
-        whole.replace(out)
-    return contents
+def _write(data_dir: Path, whole: Path) -> tuple[Contents, set[str]]:
+    """Write an archive; also returns the originals that are not there."""
+    snapshot = whole.with_name(DATABASE)
+    documents = _snapshot(data_dir / DATABASE, snapshot)
+    missing = {f"files/{document}/original" for document in documents}
+    with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, path in {DATABASE: snapshot, **_files(data_dir, documents)}.items():
+            with suppress(FileNotFoundError):
+                archive.write(path, name)
+                missing.discard(name)
+        created = datetime.now(UTC).isoformat(timespec="seconds")
+        sizes = {each.filename: each.file_size for each in archive.infolist()}
+        contents = Contents(VERSION, created, len(documents), sizes)
+        archive.writestr(_LIST, json.dumps(asdict(contents)))
+    whole.chmod(0o600)
+    with whole.open("rb") as file:
+        os.fsync(file.fileno())
+    return contents, missing
 
 
 def _snapshot(database: Path, copy: Path) -> list[str]:
@@ -177,12 +164,10 @@ def _files(data_dir: Path, documents: list[str]) -> dict[str, Path]:
     """The files of documents by name in the archive: originals, and text and vectors if present."""
     paths = {}
     for document in documents:
-        original = f"files/{document}/original"
-        paths[original] = data_dir / original
-        text, vectors = data_dir / "files" / document / "text", f"{document}.*.safetensors"
-        for path in (text, *sorted((data_dir / "index").glob(vectors))):
-            if path.exists():
-                paths[path.relative_to(data_dir).as_posix()] = path
+        folder, vectors = data_dir / "files" / document, f"{document}.*.safetensors"
+        derived = (folder / "text", *sorted((data_dir / "index").glob(vectors)))
+        for path in (folder / "original", *filter(Path.exists, derived)):
+            paths[path.relative_to(data_dir).as_posix()] = path
     return paths
 
 
@@ -221,11 +206,10 @@ def _swap(new: Path, data_dir: Path) -> None:
     """Replace the old files by the new ones; put the old ones back if that fails."""
     old = new / "old"
     old.mkdir()
-    moves = [
-        (data_dir / name, old / name)
-        for name in (*_FOLDERS, DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", "kv")
-    ]
-    moves += [(new / name, data_dir / name) for name in (*_FOLDERS, DATABASE)]
+    present = (*_FOLDERS, DATABASE)
+    leaving = (*present, f"{DATABASE}-wal", f"{DATABASE}-shm", "kv")
+    moves = [(data_dir / name, old / name) for name in leaving]
+    moves += [(new / name, data_dir / name) for name in present]
     done = []
     try:
         for source, target in moves:
@@ -266,7 +250,7 @@ def _opened(archive: Path) -> Iterator[tuple[zipfile.ZipFile, Contents]]:
             yield file, contents
     except FileNotFoundError:
         raise BackupError(f"There is no file {archive}.") from None
-    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, TypeError, ValueError):
+    except (zipfile.BadZipFile, zlib.error, EOFError, LookupError, TypeError, ValueError):
         raise damaged from None
     except RuntimeError:  # an entry is encrypted, or its compression is unknown
         raise damaged from None
@@ -279,7 +263,6 @@ def _opened(archive: Path) -> Iterator[tuple[zipfile.ZipFile, Contents]]:
 
 _AT_ONCE = 1000
 _VERSIONS = "alembic_version"
-_SEARCH = "message_search"
 # Folders watched on another machine are not watched here.
 _LEFT_OUT = frozenset({_VERSIONS, "watched_files", "watched_folders"})
 _INDEXED = """
@@ -316,10 +299,10 @@ def _take_rows(directory: Path) -> None:
 
 def _version(foreign: sqlite3.Connection) -> str:
     _require_table(foreign, _VERSIONS)
-    versions = foreign.execute(f"SELECT version_num FROM {_VERSIONS}").fetchall()  # noqa: S608
-    if len(versions) != 1 or not isinstance(versions[0][0], str) or not versions[0][0].isdecimal():
-        raise _foreign("the database has no version")
-    return versions[0][0]
+    match foreign.execute(f"SELECT version_num FROM {_VERSIONS}").fetchall():  # noqa: S608
+        case [(str(version),)] if version.isdecimal():
+            return version
+    raise _foreign("the database has no version")
 
 
 def _require_table(foreign: sqlite3.Connection, name: str) -> None:
@@ -331,7 +314,13 @@ def _require_table(foreign: sqlite3.Connection, name: str) -> None:
 
 
 def _copy(foreign: sqlite3.Connection, own: sqlite3.Connection) -> None:
-    for table in _tables(own):
+    listed = "SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY rowid"
+    made = {name: sql or "" for name, sql in own.execute(listed).fetchall()}
+    # Full-text tables are built from others.
+    built = ("sqlite_", *(name for name, sql in made.items() if sql.startswith("CREATE VIRTUAL")))
+    for table in made:
+        if table in _LEFT_OUT or table.startswith(built):
+            continue
         _require_table(foreign, table)
         columns = _columns(own, table)
         if not set(columns) <= set(_columns(foreign, table)):
@@ -341,10 +330,10 @@ def _copy(foreign: sqlite3.Connection, own: sqlite3.Connection) -> None:
         marks = ", ".join("?" * len(columns))
         while some := rows.fetchmany(_AT_ONCE):
             own.executemany(f'INSERT INTO "{table}" ({named}) VALUES ({marks})', some)  # noqa: S608
-    if _has(own, "watched_files"):
+    if "watched_files" in made:
         # Documents of a folder stay, as if they had been uploaded.
         own.execute("UPDATE documents SET by_hand = 1")
-    if _has(own, _SEARCH):
+    if "message_search" in made:
         own.execute(_INDEXED)
     for name, last in foreign.execute("SELECT name, seq FROM sqlite_sequence").fetchall():
         own.execute("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = ?", (last, name))
@@ -352,21 +341,5 @@ def _copy(foreign: sqlite3.Connection, own: sqlite3.Connection) -> None:
         raise _foreign("the database refers to missing rows")
 
 
-def _tables(own: sqlite3.Connection) -> list[str]:
-    """The tables whose rows are copied; full-text tables are built from others."""
-    found = own.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY rowid")
-    tables = found.fetchall()
-    virtual = [name for name, sql in tables if (sql or "").startswith("CREATE VIRTUAL")]
-    return [
-        name
-        for name, _ in tables
-        if not (name in _LEFT_OUT or name.startswith(("sqlite_", *virtual)))
-    ]
-
-
 def _columns(database: sqlite3.Connection, table: str) -> list[str]:
     return [name for (name,) in database.execute("SELECT name FROM pragma_table_info(?)", (table,))]
-
-
-def _has(own: sqlite3.Connection, table: str) -> bool:
-    return bool(own.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone())

@@ -17,25 +17,19 @@ _PLACE: ColumnElement[str] = literal_column("snippet(message_search, 0, '', '', 
 
 async def index(session: AsyncSession, message: StoredMessage) -> None:
     """Make the search find the message's current text."""
-    await forget(session, message.id)
+    await forget(session, message=message.id)
     said = {"id": message.id, "of": message.conversation_id, "text": message.text}
     new = text("INSERT INTO message_search(text, message, conversation) VALUES (:text, :id, :of)")
     with everyone():
         await session.execute(new, said)
 
 
-async def forget(session: AsyncSession, message: str) -> None:
-    """Remove a message from the search; `merge` removes its words from the files."""
-    gone = text("DELETE FROM message_search WHERE message = :id")
+async def forget(session: AsyncSession, *, message: str = "", conversation: str = "") -> None:
+    """Remove messages from the search; `merge` removes their words from the files."""
+    of = "message = :message OR conversation = :conversation"
+    gone = text(f"DELETE FROM message_search WHERE {of}")  # noqa: S608
     with everyone():
-        await session.execute(gone, {"id": message})
-
-
-async def forget_conversation(session: AsyncSession, conversation: str) -> None:
-    """Remove all messages of a conversation from the search, as `forget` does."""
-    gone = text("DELETE FROM message_search WHERE conversation = :id")
-    with everyone():
-        await session.execute(gone, {"id": conversation})
+        await session.execute(gone, {"message": message, "conversation": conversation})
 
 
 async def merge(session: AsyncSession) -> None:

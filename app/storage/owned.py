@@ -23,10 +23,6 @@ from app.owners import acting, may_all
 from dragon.errors import NotYoursError
 from dragon.localizable import localizable
 
-OTHERS = localizable(
-    "file.others", "Another key shares this with you: only that one can change it."
-)
-
 
 class HasOwner:
     """The owner of a row."""
@@ -47,7 +43,8 @@ class Shareable(HasOwner):
 def require_own(row: HasOwner) -> None:
     """Raises `NotYoursError` for a row that the current owner may read but not change."""
     if not (may_all() or row.owner == acting()):
-        raise NotYoursError(OTHERS)
+        others = "Another key shares this with you: only that one can change it."
+        raise NotYoursError(localizable("file.others", others))
 
 
 class OwnersSession(Session):
@@ -61,9 +58,7 @@ def _restrict(state: ORMExecuteState) -> None:
     if state.is_orm_statement:
         state.statement = state.statement.options(*_limits(acting(), reads=state.is_select))
     elif not state.is_insert:
-        raise RuntimeError(
-            "a statement without mapped tables cannot be limited to its owner's rows"
-        )
+        raise RuntimeError("a statement without mapped tables cannot be limited to an owner's rows")
 
 
 @lru_cache(maxsize=256)

@@ -293,7 +293,7 @@ class LedgerAnswer(Owned, Base):
 
 
 class LedgerRead(Owned, Base):
-    """A program's read of the user's documents (`app.ledger.reads`).
+    """A program's read of the user's documents (`app.ledger.writer`).
 
     `bytes` is the size of what it was given. `passages` is null if one of their documents was
     deleted since; `digest` is their SHA-256.

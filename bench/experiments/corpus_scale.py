@@ -28,7 +28,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -169,7 +169,8 @@ def without_index(corpus: Path, out: Path) -> Path:
         link = out / "v1" / name
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(corpus / "v1" / name)
-    (out / "v1" / MANIFEST).write_text(replace(manifest, files=kept).json(), encoding="utf-8")
+    kept_manifest = manifest.model_copy(update={"files": kept})
+    (out / "v1" / MANIFEST).write_text(kept_manifest.model_dump_json(), encoding="utf-8")
     (out / "current").write_text("v1\n", encoding="utf-8")
     return out
 

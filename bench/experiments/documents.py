@@ -27,7 +27,7 @@ from typing import Any
 import httpx
 import numpy as np
 
-from app.documents.progress import Phase
+from app.documents.ingestion import Phase
 from app.storage.tables import Status
 from bench.experiments import document_ingestion, document_scale
 from bench.experiments.document_scale import sentence

@@ -43,7 +43,7 @@ from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Tokenizer
 from dragon.inference.weighting import Rescoring
 from dragon.models import EMBEDDED_WRITER
-from dragon.retrieval.calibration import LEAST_WINDOWS, ROWS, Scorer, Window, calibrated, spread
+from dragon.retrieval.calibration import LEAST_WINDOWS, ROWS, Window, calibrated, spread
 from dragon.retrieval.embedder import Embedder, TextEmbedder
 from dragon.retrieval.prompt_rows import rescoring
 
@@ -181,7 +181,7 @@ def run(options: argparse.Namespace) -> list[Result]:
     others = spread(others, min(LEAST_WINDOWS, len(measured)))
     if not others:
         raise ValueError("no windows are left to calibrate on: give fewer `--windows`")
-    systems = Systems(Scorer(model), tokenizer, options.documents)
+    systems = Systems(model, tokenizer, options.documents)
     begun = time.monotonic()
 
     def said(what: str, done: int, of: Sequence[Window]) -> None:

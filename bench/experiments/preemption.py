@@ -22,8 +22,7 @@ import torch
 from bench.lib import report, workload
 from dragon.inference.choice import ModelChoice
 from dragon.inference.decoder import Decoder
-from dragon.inference.engine import Engine
-from dragon.inference.jobs import Outcome
+from dragon.inference.engine import Engine, Outcome
 from dragon.inference.rows import Row
 from dragon.protocol.messages import Work
 from harness.throttle import slow_down

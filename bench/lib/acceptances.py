@@ -20,7 +20,7 @@ from dragon.inference.choice import ModelChoice
 from dragon.inference.decoder import Decoder, step
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.protocol.messages import Work
-from dragon.protocol.rules.speculative import Drafted, algorithm1_draft, algorithm1_target
+from dragon.protocol.rules.speculative import algorithm1_draft, algorithm1_target
 from dragon.retrieval.prompt_rows import document_rows
 from dragon.sampling import mixture
 from dragon.sampling.mixture import Side
@@ -75,12 +75,10 @@ def record(
 
 def algorithm_1(device: Side, cloud: Side, sampling: Sampling, position: int) -> tuple[bool, bool]:
     """Which drafts Algorithm 1 accepts."""
-    own, remote = (
-        Drafted(algorithm1_draft(role, side, sampling, position), side)
-        for role, side in ((Role.DEVICE, device), (Role.CLOUD, cloud))
-    )
-    token = algorithm1_target(own, remote, sampling, position)
-    return own.token == token, remote.token == token
+    own = algorithm1_draft(Role.DEVICE, device, sampling, position)
+    remote = algorithm1_draft(Role.CLOUD, cloud, sampling, position)
+    token = algorithm1_target((own, remote), device, cloud, sampling, position)
+    return own == token, remote == token
 
 
 def _draw(pairs: Sequence[tuple[Side, Side]], sampling: Sampling) -> tuple[Acceptance, Acceptance]:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import torch
 
+from dragon.inference.backends.backend import Backend
 from dragon.inference.tokenizer import Tokenizer
-from dragon.retrieval.calibration import Prefix, Rows, Scorer, Window
+from dragon.retrieval.calibration import Prefix, Rows, Window, score
 
 CONTEXT_TOKENS = 256
 """The most tokens of concatenated passages (DRAGON, arXiv 2504.11197, section 7.3)."""
@@ -41,8 +42,8 @@ class Case:
 class Systems:
     """The systems' log probabilities of a window, with k passages a side."""
 
-    def __init__(self, scorer: Scorer, tokenizer: Tokenizer, counts: Sequence[int]) -> None:
-        self._scorer = scorer
+    def __init__(self, model: Backend, tokenizer: Tokenizer, counts: Sequence[int]) -> None:
+        self._model = model
         # Plain text after plain text: the prefix of a chat would cost more than passages gain.
         self._before = tuple(tokenizer.bare_row(raw=True))
         self._between = tuple(tokenizer.encode("\n\n"))
@@ -52,7 +53,7 @@ class Systems:
     def rows(self, case: Case) -> Rows:
         """The rows of all passages, each alone."""
         prefixes = [self._prefix(passage) for passage in case.passages]
-        scores = self._scorer.score(prefixes, case.window)
+        scores = score(self._model, prefixes, case.window)
         scored = torch.tensor(case.window.scored)
         log_p = torch.stack([scores[prefix][scored] for prefix in prefixes])
         return Rows(log_p, case.cosines[:, 0])
@@ -70,7 +71,7 @@ class Systems:
             for name, prefix in self._concatenated(case.passages, k).items()
         }
         prefixes = [self._bare, *rows, *together.values()]
-        scores = self._scorer.score(prefixes, case.window)
+        scores = score(self._model, prefixes, case.window)
         scored = torch.tensor(case.window.scored)
         result = {("none", 0): float(scores[self._bare][scored].sum())}
         result |= {key: float(scores[p][scored].sum()) for key, p in together.items()}

@@ -16,12 +16,12 @@ from functools import partial
 
 from bench.simulation.timeline import Aggregation, Run, Span, SpanKind
 from dragon.inference.estimates import draft_window
-from dragon.protocol.aggregator_policy import Conditions, Schedule, Scheduler
+from dragon.protocol.aggregator_policy import Aggregated, Conditions, Schedule, Scheduler
 from dragon.protocol.messages import Correction, Draft, Limits, SessionMessage, Target, Work
 from dragon.protocol.rules.oneway import OneWay
 from dragon.protocol.rules.rule import Rule
 from dragon.protocol.rules.shared_noise import Coupled
-from dragon.protocol.rules.speculative import Judged, Speculative
+from dragon.protocol.rules.speculative import Speculative
 from dragon.protocol.session import Session
 from dragon.sampling.mixture import LOG_H_STEPS, Side
 from dragon.sampling.params import Sampling
@@ -114,8 +114,7 @@ def speculative(world: World, accepted: Accepted, schedule: Schedule, seed: int 
     scheduler = Scheduler(schedule, seed)
     hits = [1, 1]  # acceptances are the means so far, begun with one success in two trials
 
-    def following(aggregator: Role, judged: Judged) -> Role:
-        last = judged.last
+    def following(aggregator: Role, _device: Side, _cloud: Side, last: Aggregated) -> Role:
         verdict = last.device_accepted, last.cloud_accepted
         position = len(clock.run.aggregations)
         clock.run.aggregations.append(Aggregation(aggregator, position, clock.now, verdict))

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property, lru_cache
 from itertools import takewhile
+from operator import eq
 from typing import Any
 
 from dragon.errors import ConfigurationError, InvalidRequestError
@@ -51,16 +52,14 @@ class Message:
 
     def described(self) -> dict[str, Any]:
         """The turn in the form that chat templates take."""
-        turn: dict[str, Any] = {"role": self.role, "content": self.content}
-        if self.calls:
-            turn["tool_calls"] = [call.described() for call in self.calls]
-        if self.answers:
-            turn["tool_call_id"] = self.answers
-        if self.reasoning:
-            turn["reasoning_content"] = self.reasoning
-        if self.name:
-            turn["name"] = self.name
-        return turn
+        given = {
+            "tool_calls": [call.described() for call in self.calls],
+            "tool_call_id": self.answers,
+            "reasoning_content": self.reasoning,
+            "name": self.name,
+        }
+        given = {name: value for name, value in given.items() if value}
+        return {"role": self.role, "content": self.content, **given}
 
 
 @dataclass(frozen=True)
@@ -157,7 +156,9 @@ class ChatTemplate:
         """
         text = self._whole(messages, rendering)
         own = messages[0].role == "system"
-        begins = _BEGINS[own, bool(rendering.tools)]
+        begins = Begins.TOOLS if rendering.tools else Begins.TURNS
+        if own:
+            begins = Begins.BOTH if rendering.tools else Begins.SYSTEM
         opening = self.opening(begins)
         if not text.startswith(opening.start) or (own and opening.added):
             begins, opening = Begins.ALL, self.opening(Begins.ALL)
@@ -191,16 +192,15 @@ class ChatTemplate:
 
     def _whole(self, messages: Sequence[Message], rendering: Rendering) -> str:
         """Render a conversation; its instructions go to the first question if they are refused."""
+        own = _instructions(messages)
         try:
             return self.render(messages, rendering)
         except InvalidRequestError:
-            own = _instructions(messages)
             if not own:
                 raise
-            refused = self._refuses_instructions
-        if len(own) > 1 and not refused:
-            return self.render([_joined("system", own), *messages[len(own) :]], rendering)
         rest = messages[len(own) :]
+        if len(own) > 1 and not self._refuses_instructions:
+            return self.render([_joined("system", own), *rest], rendering)
         if not rest or rest[0].role != "user":
             raise InvalidRequestError(
                 "messages: a conversation with this model begins with a user message",
@@ -219,13 +219,10 @@ class ChatTemplate:
     def _opening(self, begins: Begins, day: date) -> Opening:
         """Derived from what the template renders with a document and without."""
         if begins is Begins.TURNS:
-            refusal: Exception = ConfigurationError(_NO_PLACE)
-            for place in (_as_system, _in_question):
-                try:
-                    return self._constant(place, [], ())
-                except (InvalidRequestError, ConfigurationError) as error:
-                    refusal = error
-            raise refusal
+            try:
+                return self._constant(_as_system, [], ())
+            except (InvalidRequestError, ConfigurationError):
+                return self._constant(_in_question, [], ())
         turns = self.opening(Begins.TURNS)
         if begins is Begins.ALL:
             first = self._backend.bos_token or ""
@@ -261,34 +258,15 @@ class ChatTemplate:
         whole, rest = [*self._lead, *self._encode(without)], self._encode(after)
         # The end that both share must not reach into what precedes the document.
         most = len(whole) - (len(before) if tuple(whole[: len(before)]) == before else 0)
-        same = 0
-        while same < min(most, len(rest)) and whole[-1 - same] == rest[-1 - same]:
-            same += 1
+        same = min(most, sum(takewhile(bool, map(eq, reversed(whole), reversed(rest)))))
         bare = whole[: len(whole) - same]
-        text = self._text_of(without, len(bare) - len(self._lead))
-        return Opening(
-            before,
-            tuple(rest[: len(rest) - same]),
-            tuple(bare),
-            text,
-            added=not start.startswith(text),
-        )
-
-    def _text_of(self, text: str, tokens: int) -> str:
-        offsets = self._backend.backend_tokenizer.encode(text, add_special_tokens=False).offsets
-        return text if tokens >= len(offsets) else text[: offsets[tokens][0]]
-
-
-_BEGINS = {
-    (False, False): Begins.TURNS,
-    (True, False): Begins.SYSTEM,
-    (False, True): Begins.TOOLS,
-    (True, True): Begins.BOTH,
-}
+        spans = self._backend.backend_tokenizer.encode(without, add_special_tokens=False).offsets
+        text = without[: spans[len(spans) - same][0]] if same else without
+        close = rest[: len(rest) - same]
+        return Opening(before, tuple(close), tuple(bare), text, added=not start.startswith(text))
 
 
 def _as_system(messages: Sequence[Message]) -> list[Message]:
-    """As a system message, followed by the conversation's own instructions."""
     own = _instructions(messages)
     return [_joined("system", [_DOCUMENT, *own]), *messages[len(own) :]]
 

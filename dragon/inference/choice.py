@@ -30,6 +30,7 @@ _RANGES = {
     "top_p": (1e-6, 1.0),
     "min_p": (0.0, 1.0),
     "repetition_penalty": (MIN_REPETITION, MAX_REPETITION),
+    "top_k": (0, MAX_COUNT - 1),
 }
 
 
@@ -161,22 +162,16 @@ class DefaultSampling:
         if (path := _path(model)) is None:
             return cls()
         try:
-            return cls._read(json.loads(path.read_text(encoding="utf-8")))
+            fields = json.loads(path.read_text(encoding="utf-8"))
+            found: dict[str, Any] = {
+                name: min(max(type(least)(fields[name]), least), most)
+                for name, (least, most) in _RANGES.items()
+                if fields.get(name) is not None
+            }
+            greedy = fields.get("do_sample") is False
         except (OSError, ValueError, TypeError, AttributeError) as error:
             raise ConfigurationError(f"{path} cannot be read: {error}") from error
-
-    @classmethod
-    def _read(cls, fields: dict[str, Any]) -> DefaultSampling:
-        found: dict[str, Any] = {
-            name: min(max(float(fields[name]), least), most)
-            for name, (least, most) in _RANGES.items()
-            if fields.get(name) is not None
-        }
-        if fields.get("top_k") is not None:
-            found["top_k"] = min(max(int(fields["top_k"]), 0), MAX_COUNT - 1)
-        if fields.get("do_sample") is False:
-            found["temperature"] = 0.0
-        return cls(**found)
+        return cls(**found | ({"temperature": 0.0} if greedy else {}))
 
 
 def _path(model: str) -> Path | None:
@@ -184,12 +179,9 @@ def _path(model: str) -> Path | None:
 
     if model.endswith(".gguf"):
         return None
-    if (place := Path(model)).exists():
-        path = (place if place.is_dir() else place.parent) / _DEFAULTS
-        return path if path.exists() else None
     try:
         found = cached_file(
-            model,
+            str(Path(model).parent) if Path(model).is_file() else model,
             _DEFAULTS,
             _raise_exceptions_for_gated_repo=False,
             _raise_exceptions_for_missing_entries=False,

@@ -89,7 +89,9 @@ class Decoder:
         self.bases = [len(row.tokens) + len(conversation) for row in rows]
         longest = max(self.bases)
         self.horizon = model.context - longest
-        if self.horizon < 1 or min(self.bases) < 1:
+        if min(self.bases) < 1:
+            raise ContextLengthError("the prompt is empty")
+        if self.horizon < 1:
             raise ContextLengthError(
                 localizable(
                     "context.document",
@@ -98,8 +100,6 @@ class Decoder:
                     tokens=longest,
                     context=model.context,
                 )
-                if self.horizon < 1
-                else "the prompt is empty"
             )
         if limit is not None:
             self.horizon = min(self.horizon, BLOCK * blocks_of(longest + limit + 1) - longest)
@@ -122,7 +122,6 @@ class Decoder:
 
     @property
     def masking_s(self) -> float:
-        """Seconds that the masks of its format have taken so far."""
         return 0.0 if self._decoding.adjustment is None else self._decoding.adjustment.masking_s
 
     @property
@@ -153,18 +152,15 @@ class Decoder:
         """
         for slot, row in zip(self.slots, self._rows, strict=True):
             yield from fill(self._model, slot, row, self._store, cancelled)
-        logits = None
         # Pieces do not depend on what else runs: a sum's bits depend on them.
         for start in range(0, len(self._conversation), PIECE):
             piece = self._conversation[start : start + PIECE]
+            outputs = int(start + len(piece) == len(self._conversation))
             starts = [len(row.tokens) + start for row in self._rows]
             tokens = torch.tensor([piece]).expand(len(self._rows), -1)
-            if start + len(piece) < len(self._conversation):
-                self._model.feed(self.slots, starts, tokens, cancelled=cancelled)
-            else:
-                logits = self._model.forward(self.slots, starts, tokens, 1, cancelled=cancelled)
+            logits = self._model.forward(self.slots, starts, tokens, outputs, cancelled=cancelled)
             yield tokens.numel()
-        if logits is not None:
+        if self._conversation:
             logits = self._adjusted(logits[:, -1], 0)
             self.likelihood.begin(logits)
             self._first = self.mix(logits, 0)
@@ -175,14 +171,14 @@ class Decoder:
         The tokens that it asks to score are added to `likelihood`.
         """
         self.weighting.follow(work.keep, work.tokens)
-        steps = [] if logits is None else list(logits.unbind(1))
-        first = self.weighting.length - len(steps) + 1
-        steps = [self._adjusted(step, first + i) for i, step in enumerate(steps)]
+        raw = () if logits is None else logits.unbind(1)
+        first = self.weighting.length - len(raw) + 1
+        steps = [self._adjusted(step, position) for position, step in enumerate(raw, first)]
         if work.scored:
             self.likelihood.add(work.keep, work.scored, steps)
         wanted = steps[max(0, len(steps) - work.outputs) :]
-        position = self.weighting.length - len(wanted)
-        fed = [self.mix(step, position + i) for i, step in enumerate(wanted, 1)]
+        first = self.weighting.length - len(wanted) + 1
+        fed = [self.mix(step, position) for position, step in enumerate(wanted, first)]
         if work.outputs > len(fed):
             assert self._first is not None
             return [self._first, *fed]
@@ -261,7 +257,7 @@ def fill(
             return
     for start in range(0, len(row.tokens), PIECE):
         piece = row.tokens[start : start + PIECE]
-        model.feed([slot], [start], torch.tensor([piece]), cancelled=cancelled)
+        model.forward([slot], [start], torch.tensor([piece]), 0, cancelled=cancelled)
         yield len(piece)
     if model.kv is not None and store is not None and store.wants(row):
         store.save(row, model.kv.read(slot, len(row.tokens)))
@@ -269,8 +265,7 @@ def fill(
 
 def step(model: Backend, decoders: Sequence[Decoder], works: Sequence[Work]) -> list[list[Side]]:
     """Run the works of several decoders as `forward` does; the distributions that each asks for."""
-    parts = forward(model, decoders, works)
-    wanted = zip(decoders, works, parts, strict=True)
+    wanted = zip(decoders, works, forward(model, decoders, works), strict=True)
     return [decoder.sides(work, part) for decoder, work, part in wanted]
 
 
@@ -285,18 +280,14 @@ def forward(
     Returns the logits of each, float32 [rows, `work.logits`, V]; None for no tokens. Raises
     `PreemptedError` once `cancelled`.
     """
-    length = len(works[0].tokens)
-    if length == 0:
+    if not works[0].tokens:
         return [None] * len(works)
-    slots: list[int] = []
-    starts: list[int] = []
-    tokens: list[tuple[int, ...]] = []
-    for decoder, work in zip(decoders, works, strict=True):
-        slots += decoder.slots
-        starts += [base + work.keep for base in decoder.bases]
-        tokens += [work.tokens] * len(decoder.slots)
+    pairs = list(zip(decoders, works, strict=True))
+    slots = [slot for decoder in decoders for slot in decoder.slots]
+    starts = [base + work.keep for decoder, work in pairs for base in decoder.bases]
+    tokens = torch.tensor([work.tokens for decoder, work in pairs for _ in decoder.slots])
     outputs = max(work.logits for work in works)
-    logits = model.forward(slots, starts, torch.tensor(tokens), outputs, cancelled=cancelled)
+    logits = model.forward(slots, starts, tokens, outputs, cancelled=cancelled)
     parts = torch.split(logits, [len(decoder.slots) for decoder in decoders])
     return [part[:, -work.logits :] for work, part in zip(works, parts, strict=True)]
 

@@ -13,9 +13,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from typing import TypeVar
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
 
 import torch
 
@@ -29,11 +32,11 @@ from dragon.errors import (
 from dragon.inference.backends.backend import PIECE, Backend
 from dragon.inference.decoder import BY_MODEL, Decoder, Decoding, forward
 from dragon.inference.fairness import NOBODY, Caller, Household, SharedQueue, TurnLength, shared
-from dragon.inference.jobs import Inbox, Job, Outcome, Post, Step, StepResult, deliver, directly
 from dragon.inference.kv_store import KVStore
 from dragon.inference.rows import Row
 from dragon.localizable import localizable
 from dragon.protocol.messages import Work
+from dragon.sampling.mixture import Side
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +51,37 @@ _IDLE_REST = 40
 # forwards are shared, but a mask, of up to a sixth of a step, is computed for one answer alone.
 _MASK_REST = 8
 
+Post = Callable[[Callable[[], None]], object]
+Job = tuple[Callable[[], Any], Future[Any]]
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """The result of a step: one distribution per output, or None if it was abandoned.
+
+    `microseconds` is the time since it was queued, including waiting for others; `log_likelihood`
+    is the decoder's, of the text scored so far.
+    """
+
+    sides: list[Side] | None
+    microseconds: int
+    log_likelihood: float = 0.0
+
+
+Outcome = StepResult | DragonError
+
+
+@dataclass(eq=False)
+class Step:
+    """A queued decode step. A forward whose steps are all stale is abandoned between two layers."""
+
+    decoder: Decoder
+    work: Work
+    done: Callable[[Outcome], None]
+    post: Post
+    stale: bool = False
+    queued: float = field(default_factory=time.perf_counter)
+
 
 class Engine:
     """Runs a model's decoders. `batching` puts several of them into one forward.
@@ -61,8 +95,15 @@ class Engine:
         self.model = model
         self.store = store
         self._batching = batching
-        self._inbox = Inbox()
         self._changed = threading.Condition()
+        # What other threads have queued, under its lock.
+        self._steps: list[Step] = []
+        self._openings = SharedQueue[Decoder]()
+        self._urgent = SharedQueue[Job]()
+        self._idle_jobs = deque[Job]()
+        self._closed: list[Decoder] = []
+        self._stopping = False
+        # The thread's own.
         self._closing: set[Decoder] = set()
         self._answered: set[Decoder] = set()
         self._awaited: set[Decoder] = set()  # their steps need not wake the thread one by one
@@ -116,7 +157,7 @@ class Engine:
                 )
             )
         with self._changed:
-            if len(self._inbox.openings) >= MAX_WAITING:
+            if len(self._openings) >= MAX_WAITING:
                 raise OverloadedError(
                     localizable(
                         "device.waiting",
@@ -124,7 +165,7 @@ class Engine:
                     )
                 )
             self._callers[decoder] = caller = Caller.current()
-            self._inbox.openings.put(caller, decoder)
+            self._openings.put(caller, decoder)
             self._changed.notify()
         return decoder
 
@@ -133,12 +174,15 @@ class Engine:
         decoder: Decoder,
         work: Work,
         done: Callable[[Outcome], None],
-        post: Post = directly,
+        post: Post = lambda call: call(),
     ) -> Step:
-        """Queue a step of a prefilled decoder, one at a time per decoder."""
+        """Queue a step of a prefilled decoder, one at a time per decoder.
+
+        `post` runs a call of `done` on the thread that waits for it; by default on the engine's.
+        """
         request = Step(decoder, work, done, post)
         with self._changed:
-            self._inbox.steps.append(request)
+            self._steps.append(request)
             self._awaited.discard(decoder)
             if not self._awaited:
                 self._changed.notify()
@@ -148,14 +192,14 @@ class Engine:
         """Free a decoder's slots before the next step; its work in progress is abandoned."""
         self._closing.add(decoder)
         with self._changed:
-            self._inbox.closed.append(decoder)
+            self._closed.append(decoder)
             self._changed.notify()
 
     def submit_urgent(self, function: Callable[[], T]) -> Future[T]:
         """Queue a job that an answer waits for, such as embedding its query."""
         future: Future[T] = Future()
         with self._changed:
-            self._inbox.urgent.put(Caller.current(), (function, future))
+            self._urgent.put(Caller.current(), (function, future))
             self._changed.notify()
         return future
 
@@ -163,19 +207,19 @@ class Engine:
         """Queue a short low-priority job, which runs when answers leave time for it."""
         future: Future[T] = Future()
         with self._changed:
-            self._inbox.idle.append((function, future))
+            self._idle_jobs.append((function, future))
             self._changed.notify()
         return future
 
     def stop(self) -> None:
         """Stop the thread after the current step and free the model; cancel jobs not begun."""
         with self._changed:
-            self._inbox.stopping = True
+            self._stopping = True
             self._changed.notify()
         self._thread.join()
-        while len(self._inbox.urgent):
-            self._inbox.urgent.take()[1].cancel()
-        for _, future in self._inbox.idle:
+        while self._urgent:
+            self._urgent.take()[1].cancel()
+        for _, future in self._idle_jobs:
             future.cancel()
         self.model.close()
 
@@ -184,24 +228,26 @@ class Engine:
     def _loop(self) -> None:
         while True:
             with self._changed:
-                while self._idle:
+                while self._quiet:
                     rest = self._rest()
                     if rest == 0:
                         break
                     self._changed.wait(rest)
                 self._gather()
-                if self._inbox.stopping:
+                if self._stopping:
                     return
-                closed, self._inbox.closed = self._inbox.closed, []
+                closed, self._closed = self._closed, []
             self._free(closed)
             self._prefill()
             with self._changed:
-                steps, self._inbox.steps = self._next_steps()
+                steps, self._steps = self._next_steps()
             self._run_steps([s for s in steps if s.decoder not in self._closing])
-            self._run(self._inbox.urgent.take)
-            if self._rest() == 0 and (self._answering or self._inbox.empty()):
+            self._run(self._urgent.take)
+            with self._changed:
+                rested = self._rest() == 0 and (self._answering or self._quiet)
+            if rested:
                 began = time.perf_counter()
-                self._run(self._inbox.idle.popleft)
+                self._run(self._idle_jobs.popleft)
                 ended = time.perf_counter()
                 self._rested = ended + _IDLE_REST * (ended - began)
 
@@ -211,7 +257,7 @@ class Engine:
 
     def _rest(self) -> float | None:
         """Seconds until an idle job may run; None if there is none."""
-        if not self._inbox.idle:
+        if not self._idle_jobs:
             return None
         return max(0.0, self._rested - time.perf_counter()) if self._answering else 0.0
 
@@ -220,10 +266,9 @@ class Engine:
 
         Otherwise the first to return would get a forward of its own, and the others the next one.
         """
-        inbox = self._inbox
         deadline = time.perf_counter() + self._patience
-        self._awaited = self._answered - {step.decoder for step in inbox.steps}
-        while inbox.steps and not (self._to_prefill or inbox.urgent or inbox.stopping):
+        self._awaited = self._answered - {step.decoder for step in self._steps}
+        while self._steps and not (self._to_prefill or self._urgent or self._stopping):
             self._awaited -= self._closing
             left = deadline - time.perf_counter()
             if not self._awaited or left <= 0:
@@ -232,23 +277,20 @@ class Engine:
         self._awaited = set()
 
     @property
-    def _idle(self) -> bool:
+    def _quiet(self) -> bool:
         """Whether there is nothing but idle jobs, and openings that wait for room."""
-        inbox = self._inbox
-        busy = inbox.steps or inbox.urgent or inbox.closed or inbox.stopping
+        busy = self._steps or self._urgent or self._closed or self._stopping
         return not (busy or self._to_prefill)
 
     @property
     def _to_prefill(self) -> bool:
         """Whether a prefill can begin or continue."""
-        openings = self._inbox.openings
-        return bool(self._prefilling) or (bool(openings) and openings.first().fits)
+        return bool(self._prefilling) or (bool(self._openings) and self._openings.first().fits)
 
     def _free(self, closed: list[Decoder]) -> None:
         with self._changed:
-            inbox = self._inbox
-            inbox.openings.keep(lambda decoder: decoder not in self._closing)
-            inbox.steps = [step for step in inbox.steps if step.decoder not in self._closing]
+            self._openings.keep(lambda decoder: decoder not in self._closing)
+            self._steps = [step for step in self._steps if step.decoder not in self._closing]
         self._prefilling.keep(lambda begun: begun[0] not in self._closing)
         for decoder in closed:
             if decoder.prefilled.running():
@@ -264,7 +306,7 @@ class Engine:
         now = time.perf_counter()
         ready: list[Step] = []
         resting: list[Step] = []
-        for step in self._inbox.steps:
+        for step in self._steps:
             rests = self._rests.get(self._caller_of(step.decoder).household, 0.0) > now
             (resting if rests else ready).append(step)
         if not ready:
@@ -315,7 +357,7 @@ class Engine:
             log.exception("a decode step failed")
             outcomes = [DragonError(f"the model failed: {error}")] * len(group)
         wanted = zip(group, outcomes, strict=True)
-        deliver([(request, o) for request, o in wanted if request.decoder not in self._closing])
+        _deliver([(request, o) for request, o in wanted if request.decoder not in self._closing])
 
     def _outcome(self, request: Step, logits: torch.Tensor | None) -> Outcome:
         """A step's outcome, from its logits. If it fails, other steps of its forward go on."""
@@ -339,7 +381,7 @@ class Engine:
         Prefills take turns, so that a short one finishes soon beside a long one.
         """
         with self._changed:
-            openings = self._inbox.openings
+            openings = self._openings
             opened = openings.take() if openings and openings.first().acquire() else None
         # Skip one that was given up meanwhile; closing it frees the slots.
         if opened is not None and opened.prefilled.set_running_or_notify_cancel():
@@ -375,3 +417,23 @@ class Engine:
             future.set_result(function())
         except BaseException as error:
             future.set_exception(error)
+
+
+def _deliver(finished: Sequence[tuple[Step, Outcome]]) -> None:
+    """Post the outcomes of steps, with one call for all that share a `post`.
+
+    Waking an event loop for each would take longer than the loop's own work.
+    """
+    together: dict[Post, list[tuple[Step, Outcome]]] = {}
+    for step, outcome in finished:
+        together.setdefault(step.post, []).append((step, outcome))
+    for post, part in together.items():
+        post(partial(_finish, part))
+
+
+def _finish(finished: list[tuple[Step, Outcome]]) -> None:
+    for step, outcome in finished:
+        try:
+            step.done(outcome)
+        except Exception:  # one answer's error must not stop the others
+            log.exception("an answer failed on its step")

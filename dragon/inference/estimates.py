@@ -161,7 +161,6 @@ class Pace:
             self.remote_decode.add(frame.decode_us / 1e6)
 
     def observe_acceptance(self, device: float, cloud: float) -> None:
-        """Record how likely the drafts of a position were to be accepted, 0 to 1."""
         self.accept_device.add(device)
         self.accept_cloud.add(cloud)
 

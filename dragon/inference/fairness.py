@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -32,8 +32,6 @@ HOUSEHOLD: ContextVar[Household] = ContextVar("household", default=Household()) 
 
 
 class Caller(NamedTuple):
-    """A caller of the engine."""
-
     household: Household
     name: str
 
@@ -169,23 +167,16 @@ def shared(
     single caller has all of its items served. Several households get no more than
     `most_of_several`, if given, makes of the number `due`.
     """
-    turns: dict[Caller, int] = {}
-    queues: dict[Household, list[tuple[int, int]]] = {}
-    for index, item in enumerate(items):
-        caller = caller_of(item)
-        turn = turns[caller] = turns.get(caller, -1) + 1
-        queues.setdefault(caller.household, []).append((turn, index))
-    if len(queues) > 1 and most_of_several is not None:
-        wanted = {household: len(queue) for household, queue in queues.items()}
+    callers = [caller_of(item) for item in items]
+    wanted = Counter(caller.household for caller in callers)
+    if len(wanted) > 1 and most_of_several is not None:
         most = min(most, most_of_several(due(wanted)))
-    if len(turns) < 2 or len(items) <= most:
+    if len(set(callers)) < 2 or len(items) <= most:
         return list(items), []
-    order = sorted(
-        (place / household.weight, index)
-        for household, queue in queues.items()
-        for place, (_, index) in enumerate(sorted(queue), start=1)
-    )
-    chosen = {index for _, index in order[:most]}
+    queue = SharedQueue[int]()
+    for index, caller in enumerate(callers):
+        queue.put(caller, index)
+    chosen = {queue.take() for _ in range(most)}
     return (
         [item for index, item in enumerate(items) if index in chosen],
         [item for index, item in enumerate(items) if index not in chosen],

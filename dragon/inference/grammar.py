@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import math
 import re
-import threading
-from collections import OrderedDict
 from collections.abc import Collection, Iterator, Sequence
 from decimal import Decimal
+from functools import lru_cache
 from itertools import takewhile
+from operator import eq
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -132,39 +132,31 @@ def _refusal(reason: str) -> InvalidRequestError:
 
 
 class Grammars:
-    """Compiles grammars for a tokenizer and caches the most recently used. Thread-safe."""
+    """Compiles grammars for a tokenizer and keeps the most recently used. Thread-safe."""
 
     def __init__(self, tokenizer: str, vocab_size: int, ends: Collection[int]) -> None:
         """`tokenizer` is the text of a `tokenizer.json`, `vocab_size` how many tokens count."""
         self._size = vocab_size
         self._ends = sorted(ends)
         self._tokens = LLTokenizer(tokenizer, eos_token=self._ends)
-        self._compiled: OrderedDict[str, LLMatcher] = OrderedDict()
-        self._lock = threading.Lock()
+        self._compiled = lru_cache(_KEPT)(self._compile)
 
     def mask(self, grammar: str) -> Mask:
         """The mask of an answer; raises `InvalidRequestError` for an invalid grammar."""
-        with self._lock:
-            compiled = self._compiled.get(grammar)
-        if compiled is None:
-            _require_few_remainders(require_short(grammar))
-            compiled = LLMatcher(self._tokens, grammar, log_level=0, limits=_LIMITS)
-            first = compiled.deep_copy()
-            if not first.is_error():
-                first.compute_bitmask()
-            if first.is_error():
-                raise _refusal(first.get_error())
-        with self._lock:
-            self._compiled[grammar] = compiled
-            self._compiled.move_to_end(grammar)
-            while len(self._compiled) > _KEPT:
-                self._compiled.popitem(last=False)
-            return Mask(compiled, self._size, self._ends)
+        return Mask(self._compiled(grammar), self._size, self._ends)
+
+    def _compile(self, grammar: str) -> LLMatcher:
+        _require_few_remainders(require_short(grammar))
+        compiled = LLMatcher(self._tokens, grammar, log_level=0, limits=_LIMITS)
+        first = compiled.deep_copy()
+        if not first.is_error():
+            first.compute_bitmask()
+        if first.is_error():
+            raise _refusal(first.get_error())
+        return compiled
 
 
 class Mask:
-    """Tells which tokens a grammar allows after a text."""
-
     def __init__(self, compiled: LLMatcher, vocab_size: int, ends: Sequence[int]) -> None:
         self._compiled = compiled
         self._matcher = compiled.deep_copy()
@@ -182,10 +174,8 @@ class Mask:
         if not self._follow(text):
             return self._only_end
         bits = np.frombuffer(self._matcher.compute_bitmask(), dtype=np.uint8)
-        allowed = np.unpackbits(bits, bitorder="little")[: self._size].astype(np.bool_)
-        found = torch.zeros(self._size, dtype=torch.bool)
-        found[: len(allowed)] = torch.from_numpy(allowed)
-        return found if bool(found.any()) else self._only_end
+        allowed = np.unpackbits(bits, count=self._size, bitorder="little")
+        return torch.from_numpy(allowed.view(np.bool_)) if allowed.any() else self._only_end
 
     def permits(self, text: Sequence[int], token: int) -> bool:
         """Whether the text still satisfies the grammar with this token.
@@ -200,8 +190,8 @@ class Mask:
         """Read the text; False if it violates the grammar."""
         if self._matcher.is_error():  # another text was too expensive, perhaps a draft
             self._matcher, self._read = self._compiled.deep_copy(), []
-        pairs = zip(self._read, text, strict=False)
-        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        alike = map(eq, self._read, text)
+        same = sum(takewhile(bool, alike))
         if same < len(self._read):
             self._matcher.rollback(len(self._read) - same)
             del self._read[same:]

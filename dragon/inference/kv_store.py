@@ -14,7 +14,7 @@ import threading
 import zlib
 from array import array
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from dragon.inference.backends.backend import KV, KVAccess
@@ -55,13 +55,10 @@ class KVStore:
 
     def wants(self, row: Row) -> bool:
         """Whether a row should be kept and is not yet: only rows of documents are."""
+        if not row.document or self._limit <= 0:
+            return False
         welcome = self._documents is None or _digest(row.document) in self._documents
-        return (
-            bool(row.document)
-            and self._limit > 0
-            and welcome
-            and self._name(row) not in self._sizes
-        )
+        return welcome and self._name(row) not in self._sizes
 
     def load(self, row: Row) -> KV | None:
         if self._access is None:
@@ -107,10 +104,8 @@ class KVStore:
     def restrict(self, documents: Iterable[str]) -> None:
         """Keep rows of these documents only; those of others are removed."""
         with self._lock:
-            self._documents = {_digest(document) for document in documents}
-            for name in list(self._sizes):
-                if name.partition("-")[0] not in self._documents:
-                    self._remove(name)
+            self._documents = kept = {_digest(document) for document in documents}
+            self._remove_all(lambda digest: digest not in kept)
 
     def admit(self, document: str) -> None:
         """Keep rows of this document, too."""
@@ -123,9 +118,8 @@ class KVStore:
         with self._lock:
             if self._documents is not None:
                 self._documents.discard(_digest(document))
-            for name in list(self._sizes):
-                if name.startswith(f"{_digest(document)}-"):
-                    self._remove(name)
+            gone = _digest(document)
+            self._remove_all(lambda digest: digest == gone)
 
     def _name(self, row: Row) -> str:
         assert self._access is not None
@@ -139,6 +133,11 @@ class KVStore:
     def _make_room(self, size: int) -> None:
         while self._sizes and self._total + size > self._limit:
             self._remove(next(iter(self._sizes)))
+
+    def _remove_all(self, unwanted: Callable[[str], bool]) -> None:
+        for name in list(self._sizes):
+            if unwanted(name.partition("-")[0]):
+                self._remove(name)
 
     def _remove(self, name: str) -> None:
         self._total -= self._sizes.pop(name)

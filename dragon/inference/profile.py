@@ -30,10 +30,12 @@ _RUNS = 3
 _WARM_UP = 3
 
 
-class DecodeFit(BaseModel):
-    """c(t) = k_a t / k_b + k_c seconds at a context of t tokens, from `shortest` tokens on."""
-
+class _Measured(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class DecodeFit(_Measured):
+    """c(t) = k_a t / k_b + k_c seconds at a context of t tokens, from `shortest` tokens on."""
 
     k_a: float
     k_b: float = Field(gt=0)
@@ -54,22 +56,18 @@ class DecodeFit(BaseModel):
         return self.k_a * context / self.k_b + self.k_c
 
 
-class Gain(BaseModel):
+class Gain(_Measured):
     """A gain in nats per token, with its standard error over pairs of windows."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     nats: float
     stderr: float = Field(ge=0)
 
 
-class Calibration(BaseModel):
+class Calibration(_Measured):
     """How many nats a unit of cosine weighs in a text to continue, and how that was found.
 
     It was found on `tokens` of so many `windows`, with the cosines of this `embedder`.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     slope: float = Field(ge=0, le=MAX_SLOPE)
     embedder: str
@@ -87,13 +85,11 @@ class Calibration(BaseModel):
         )
 
 
-class Profile(BaseModel):
+class Profile(_Measured):
     """Decode delays of one model here, what it was calibrated to, and the link to the peer.
 
     Bandwidths are in bytes per second; what could not or was not measured is None.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     model: str
     rows: int = Field(ge=1)
@@ -117,19 +113,19 @@ class Profile(BaseModel):
 
     def table(self, longest: int) -> dict[str, str]:
         """A table for people; decode delays at the shortest and the longest measured context."""
-        rates = {"bandwidth to the peer": self.sending, "bandwidth from the peer": self.receiving}
         steps = f"decode step, {self.rows} rows"
-        return {
-            f"{steps}, {context} tokens": f"{1e3 * self.decode.at(context):.2f} ms"
-            for context in (self.decode.shortest, longest)
-        } | {
-            "round trip": "not measured" if self.rtt_s is None else f"{1e3 * self.rtt_s:.2f} ms",
-            **{
-                name: "not measured" if rate is None else f"{rate / 1e6:.2f} MB/s"
-                for name, rate in rates.items()
-            },
-            "a unit of cosine": str(self.calibration or "not calibrated"),
+        measured = {
+            f"{steps}, {self.decode.shortest} tokens": (self.decode.at(self.decode.shortest), "ms"),
+            f"{steps}, {longest} tokens": (self.decode.at(longest), "ms"),
+            "round trip": (self.rtt_s, "ms"),
+            "bandwidth to the peer": (self.sending, "MB/s"),
+            "bandwidth from the peer": (self.receiving, "MB/s"),
         }
+        scales = {"ms": 1e3, "MB/s": 1e-6}
+        return {
+            name: "not measured" if value is None else f"{value * scales[unit]:.2f} {unit}"
+            for name, (value, unit) in measured.items()
+        } | {"a unit of cosine": str(self.calibration or "not calibrated")}
 
     def write(self, data_dir: Path) -> Path:
         path = data_dir / FILE

@@ -39,12 +39,12 @@ class TextStream:
         self.stopped = False
         self.met: str | None = None  # the stop string that ended it
 
-    def push(self, tokens: Sequence[int]) -> str:
+    def push(self, tokens: Sequence[int], *, final: bool = False) -> str:
         """Text that has become final with these tokens; empty once a stop string was found."""
         if self.stopped:
             return ""
         self._pending.extend(tokens)
-        return self._release(self._decode(final=False), final=False)
+        return self._release(self._decode(final=final), final=final)
 
     def stop(self) -> str:
         """End the text here; return what was held back."""
@@ -54,9 +54,7 @@ class TextStream:
 
     def finish(self) -> str:
         """Return what was held back; an incomplete character becomes U+FFFD."""
-        if self.stopped:
-            return ""
-        return self._release(self._decode(final=True), final=True)
+        return self.push((), final=True)
 
     def _decode(self, *, final: bool) -> str:
         before = self._tokenizer.decode(self._context, special=self._special)
@@ -127,22 +125,20 @@ class AnswerReader:
         if reading.reasons:
             self._at = _At.THOUGHT_START if reading.begun else _At.START
 
-    def push(self, text: str) -> Said:
-        """Add text; return what has become certain with it."""
-        said, reasoning = self._split(text, last=False)
+    def push(self, text: str, *, last: bool = False) -> Said:
+        """Add text, perhaps the last; return what has become certain with it."""
+        said, reasoning = self._split(text, last=last)
         if self._calls is None:
             return Said(said, (), reasoning)
-        text, calls = self._calls.push(said)
-        return Said(text, calls, reasoning)
+        said, calls = self._calls.push(said)
+        if last:
+            rest, more = self._calls.finish()
+            said, calls = said + rest, [*calls, *more]
+        return Said(said, calls, reasoning)
 
     def finish(self) -> Said:
         """Return what was held back; a call that was cut off counts as text."""
-        said, reasoning = self._split("", last=True)
-        if self._calls is None:
-            return Said(said, (), reasoning)
-        text, calls = self._calls.push(said)
-        rest, more = self._calls.finish()
-        return Said(text + rest, [*calls, *more], reasoning)
+        return self.push("", last=True)
 
     def _split(self, text: str, *, last: bool) -> tuple[str, str]:
         text, self._held = self._held + text, ""
@@ -176,9 +172,4 @@ class AnswerReader:
 
 
 def read(text: str, reading: Reading) -> Said:
-    """The text, calls and reasoning of a complete answer."""
-    reader = AnswerReader(reading)
-    first, rest = reader.push(text), reader.finish()
-    return Said(
-        first.text + rest.text, [*first.calls, *rest.calls], first.reasoning + rest.reasoning
-    )
+    return AnswerReader(reading).push(text, last=True)

@@ -15,9 +15,8 @@ from typing import Generic, ParamSpec, Self, TypeVar
 from dragon.errors import DragonError
 from dragon.inference import scoring
 from dragon.inference.decoder import Decoder, Decoding
-from dragon.inference.engine import Engine
+from dragon.inference.engine import Engine, Outcome, Step, StepResult
 from dragon.inference.estimates import Pace
-from dragon.inference.jobs import Outcome, Step, StepResult
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.protocol.messages import SessionMessage, Work
@@ -72,7 +71,6 @@ class Run(ABC, Generic[Item]):
         return decoder
 
     def receive(self, message: SessionMessage) -> None:
-        """Handle a message of the other side's session."""
         self._guarded(self.session.receive, message)
 
     def advance(self) -> None:

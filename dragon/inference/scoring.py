@@ -18,8 +18,7 @@ from dragon.errors import DragonError, FrameError, PreemptedError
 from dragon.inference.backends.backend import Backend
 from dragon.inference.decoder import Decoder
 from dragon.inference.distribution import Estimated, alone, full_of, likeliest, log
-from dragon.inference.engine import Engine
-from dragon.inference.jobs import Outcome
+from dragon.inference.engine import Engine, Outcome
 from dragon.protocol.messages import Work
 from dragon.sampling.mixture import ETA_ONE, LOG_H_LIMIT, Side, device_weight
 
@@ -87,7 +86,6 @@ def works(text: Sequence[int], size: int) -> Iterator[Work]:
 
 
 def forward_size(model: Backend, rows: int) -> int:
-    """How many tokens to score in one forward."""
     return max(1, min(MAX_TOKENS, _MAX_BYTES // (4 * model.vocab_size * (2 * rows + 1))))
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import tokenizers
 from transformers import AutoTokenizer
@@ -91,13 +90,10 @@ class Tokenizer:
 
     @cached_property
     def end_ids(self) -> frozenset[int]:
-        ids = {self._backend.eos_token_id}
-        ids |= {
-            self._backend.convert_tokens_to_ids(token)
-            for token in ("<|im_end|>", "<|eot_id|>", "<|end|>")
-            if token in self._backend.get_vocab()
-        }
-        return frozenset(i for i in ids if i is not None)
+        ids = self._backend.get_vocab()
+        ends = [self._backend.eos_token_id]
+        ends += [ids.get(token) for token in ("<|im_end|>", "<|eot_id|>", "<|end|>")]
+        return frozenset(end for end in ends if end is not None)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -114,20 +110,11 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Tokens of plain text; special tokens in it are not recognised."""
-        if len(text) < _LONG:
-            ids: list[int] = self._plain.encode(text, add_special_tokens=False).ids
-        else:  # only a batch releases the interpreter lock
-            ids = self._plain.encode_batch([text], add_special_tokens=False)[0].ids
-        return ids
+        return _ids(self._plain, text)
 
     def read(self, text: str) -> list[int]:
         """Tokens of a text that may name special tokens; none are added at its ends."""
-        if len(text) < _LONG:
-            ids: list[int] = self._backend.encode(text, add_special_tokens=False)
-        else:  # only a batch releases the interpreter lock
-            core = self._backend.backend_tokenizer
-            ids = core.encode_batch([text], add_special_tokens=False)[0].ids
-        return ids
+        return _ids(self._backend.backend_tokenizer, text)
 
     def around(self, before: Sequence[int], behind: str) -> list[int]:
         """Tokens of a text and the one after a gap, marked so that the model fills the gap.
@@ -141,19 +128,20 @@ class Tokenizer:
                 param="suffix",
                 code="unsupported_parameter",
             )
-        names = (marks.before, marks.behind, marks.between)
-        first, second, last = map(self._backend.convert_tokens_to_ids, names)
+        first, second, last = map(self._backend.convert_tokens_to_ids, marks[:3])
         return [first, *before, second, *self._going_on(behind), last]
 
     @cached_property
     def filled(self) -> frozenset[int]:
         """Tokens that end what is written between two texts."""
+        ids = self._backend.get_vocab()
         ends = () if self._marks is None else self._marks.ends
-        return frozenset(map(self._backend.convert_tokens_to_ids, ends))
+        return frozenset(ids[end] for end in ends if end in ids)
 
     @cached_property
     def _marks(self) -> Marks | None:
-        return marks_of(self._backend.get_vocab())
+        known = self._backend.get_vocab().keys()
+        return next((marks for marks in SPELLINGS if known >= set(marks[:3])), None)
 
     def _going_on(self, text: str) -> list[int]:
         """Tokens of a text that follows another, without the space that SentencePiece prepends."""
@@ -162,13 +150,12 @@ class Tokenizer:
         return self.read(_APART + text)[len(self.read(_APART)) :]
 
     @cached_property
-    def longest_token(self) -> int:
-        """The most characters of a single token."""
+    def _longest_token(self) -> int:
         return max(map(len, self._backend.get_vocab()))
 
     def least_tokens(self, characters: int) -> int:
         """The least number of tokens of a text of this length."""
-        return -(-characters // self.longest_token)
+        return -(-characters // self._longest_token)
 
     def framed(self, ids: Sequence[int]) -> list[int]:
         """Tokens of plain text with the model's special tokens around it."""
@@ -287,12 +274,19 @@ class Tokenizer:
         return ids[:start], ids[start + len(inner) :]
 
 
-@dataclass(frozen=True)
-class Marks:
+def _ids(core: tokenizers.Tokenizer, text: str) -> list[int]:
+    if len(text) < _LONG:
+        ids: list[int] = core.encode(text, add_special_tokens=False).ids
+    else:  # only a batch releases the interpreter lock
+        ids = core.encode_batch([text], add_special_tokens=False)[0].ids
+    return ids
+
+
+class Marks(NamedTuple):
     """The special tokens with which a model marks two texts, and the gap between them to fill.
 
     `before` precedes the first text, `behind` the one after the gap, and `between` what is written.
-    Besides the usual end tokens, one of `ends` ends that text.
+    Besides the usual end tokens, one of `ends` ends that text, if the model has it.
     """
 
     before: str
@@ -321,11 +315,3 @@ SPELLINGS = (
     # CodeLlama
     Marks("▁<PRE>", "▁<SUF>", "▁<MID>", ("▁<EOT>",)),
 )
-
-
-def marks_of(vocabulary: Collection[str]) -> Marks | None:
-    """The marks found among a model's token names; None if it has none."""
-    for marks in SPELLINGS:
-        if all(name in vocabulary for name in (marks.before, marks.behind, marks.between)):
-            return replace(marks, ends=tuple(name for name in marks.ends if name in vocabulary))
-    return None

@@ -5,7 +5,6 @@ Each message costs a header, a mask and a wake-up on either side, which is more 
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
@@ -16,7 +15,6 @@ from dragon.link.bodies import BinaryKind
 _ENOUGH = 32 * 1024
 MAX_BYTES = 128 * 1024
 _BUNDLE = bytes([BinaryKind.BUNDLE])
-_LENGTH = struct.Struct("<I")
 
 
 class Waiting(Protocol):
@@ -52,7 +50,7 @@ def messages(frames: Iterable[str | bytes]) -> Iterator[str | bytes]:
 def _joined(frames: Sequence[bytes]) -> Sequence[bytes]:
     if len(frames) < 2:
         return frames
-    parts = (_LENGTH.pack(len(frame)) + frame for frame in frames)
+    parts = (len(frame).to_bytes(4, "little") + frame for frame in frames)
     return [b"".join([_BUNDLE, *parts])]
 
 
@@ -65,10 +63,8 @@ def split(message: str | bytes) -> Sequence[str | bytes]:
     frames: list[bytes] = []
     start = 1
     while start < len(message):
-        if start + _LENGTH.size > len(message):
-            raise FrameError("a bundle of frames is cut short")
-        (size,) = _LENGTH.unpack_from(message, start)
-        start += _LENGTH.size
+        size = int.from_bytes(message[start : start + 4], "little")
+        start += 4
         frame = message[start : start + size]
         if not 0 < size == len(frame):
             raise FrameError(f"a bundle of frames is cut short, or one is empty: {size} bytes")

@@ -49,18 +49,11 @@ def encode_draft(message: Draft) -> bytes:
     differences, then weights as varints.
     """
     wire = message.side.wire
-    head = _DRAFT.pack(
-        message.incarnation,
-        message.epoch,
-        message.position,
-        message.committed,
-        message.checksum,
-        message.token,
-        message.side.log_h,
-        min(message.decode_us, _MAX_DECODE_US),
-        len(wire.ids),
-        len(message.shares),
-    )
+    place = message.incarnation, message.epoch, message.position
+    text = message.committed, message.checksum, message.token
+    decode_us = min(message.decode_us, _MAX_DECODE_US)
+    sizes = len(wire.ids), len(message.shares)
+    head = _DRAFT.pack(*place, *text, message.side.log_h, decode_us, *sizes)
     shares = bytes(round(share * _SHARE_STEPS) for share in message.shares)
     values = np.concatenate([wire.ids, wire.weights])
     values[1 : len(wire.ids)] -= wire.ids[:-1]
@@ -98,14 +91,9 @@ _CORRECTION = struct.Struct("<HIIIB")  # incarnation, position, checksum, decode
 
 def encode_correction(message: Correction) -> bytes:
     """The body of a correction: after the header its token ids as varints."""
-    head = _CORRECTION.pack(
-        message.incarnation,
-        message.position,
-        message.checksum,
-        min(message.decode_us, _MAX_DECODE_US),
-        len(message.tokens),
-    )
-    return head + pack_varints(np.array(message.tokens, np.int64)) if message.tokens else head
+    place, tokens = (message.incarnation, message.position, message.checksum), message.tokens
+    head = _CORRECTION.pack(*place, min(message.decode_us, _MAX_DECODE_US), len(tokens))
+    return head + pack_varints(np.array(tokens, np.int64)) if tokens else head
 
 
 def decode_correction(body: bytes) -> Correction:
@@ -125,11 +113,8 @@ _DEVICE_KEPT, _CLOUD_KEPT, _CLOUD_NEXT = 1, 2, 4
 
 def encode_target(message: Target) -> bytes:
     """The body of a target: the token that the aggregating side chose, and its verdicts."""
-    flags = (
-        _DEVICE_KEPT * message.device_kept
-        | _CLOUD_KEPT * message.cloud_kept
-        | _CLOUD_NEXT * (message.next is Role.CLOUD)
-    )
+    flags = _DEVICE_KEPT * message.device_kept | _CLOUD_KEPT * message.cloud_kept
+    flags |= _CLOUD_NEXT * (message.next is Role.CLOUD)
     return _TARGET.pack(message.incarnation, message.position, message.token, flags)
 
 
@@ -156,7 +141,6 @@ class Bulk:
 
 
 def pieces(data: bytes) -> Iterator[Bulk]:
-    """Cut `data` into the messages that carry it."""
     for start in range(0, len(data), MAX_PAYLOAD):
         yield Bulk(data[start : start + MAX_PAYLOAD])
 

@@ -57,37 +57,32 @@ class Hello(Control):
 def check_hello(own: Hello, other: Hello) -> None:
     """Raises `HandshakeError`, saying what to change, if the two sides are incompatible."""
     if own.version != other.version:
-        raise HandshakeError(
-            Localizable(
-                f"the other side speaks protocol version {other.version}, this one {own.version}: "
-                "run the same release on both",
-                "handshake.version",
-            )
+        reason = Localizable(
+            f"the other side speaks protocol version {other.version}, this one {own.version}: "
+            "run the same release on both",
+            "handshake.version",
         )
-    if own.tokenizer != other.tokenizer:
-        raise HandshakeError(
-            Localizable(
-                f"the models have different tokenizers or chat templates ({own.model} here, "
-                f"{one_line(other.model, _NAME)} there): set DRAGON_MODEL to models of one family "
-                "on both sides",
-                "handshake.tokenizer",
-            )
+    elif own.tokenizer != other.tokenizer:
+        reason = Localizable(
+            f"the models have different tokenizers or chat templates ({own.model} here, "
+            f"{one_line(other.model, _NAME)} there): set DRAGON_MODEL to models of one family "
+            "on both sides",
+            "handshake.tokenizer",
         )
-    if own.relevance != other.relevance:
-        raise HandshakeError(
-            Localizable(
-                "the sides measure relevance differently: set DRAGON_EMBEDDER and DRAGON_RERANKER "
-                "alike on both, and run the same release",
-                "handshake.relevance",
-            )
+    elif own.relevance != other.relevance:
+        reason = Localizable(
+            "the sides measure relevance differently: set DRAGON_EMBEDDER and DRAGON_RERANKER "
+            "alike on both, and run the same release",
+            "handshake.relevance",
         )
-    if own.noise != other.noise:
-        raise HandshakeError(
-            Localizable(
-                "the sides do not compute the same noise: run the same release of DRAGON and NumPy",
-                "handshake.noise",
-            )
+    elif own.noise != other.noise:
+        reason = Localizable(
+            "the sides do not compute the same noise: run the same release of DRAGON and NumPy",
+            "handshake.noise",
         )
+    else:
+        return
+    raise HandshakeError(reason)
 
 
 class Asking(Control):
@@ -132,7 +127,6 @@ class Open(Asking):
     joint: bool = True
 
     def largest_token(self) -> int:
-        """As in `Asking`, and in the committed text."""
         return max(super().largest_token(), *self.committed, 0)
 
 
@@ -188,7 +182,6 @@ class ScoreText(Asking):
     max_tokens: Annotated[int, Field(ge=0, le=MAX_TOKENS)]
 
     def largest_token(self) -> int:
-        """As in `Asking`, and in the text."""
         return max(super().largest_token(), *self.text)
 
 
@@ -226,7 +219,6 @@ class Fault(Control):
 
     @classmethod
     def of(cls, error: DragonError) -> Fault:
-        """The fault that reports an error to the other side."""
         message, code = error.message, error.code
         values: dict[str, str | int] = {}
         if isinstance(message, Localizable):

@@ -11,7 +11,6 @@ import dataclasses
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any, Generic, TypeVar
 
 import orjson
@@ -27,7 +26,9 @@ from dragon.sampling.role import Role
 LINK = 0
 """The stream id of messages about the link itself."""
 
-MAX_STREAM = (1 << 32) - 1
+EITHER = None
+"""The sender of a frame that both sides send."""
+
 _PLACE = 100  # the most characters of a field's name in an error
 _HEAD = struct.Struct("<BI")  # kind, stream id
 
@@ -38,26 +39,21 @@ Message = (
 )
 
 
-class Sender(Enum):
-    """Which side sends a kind of frame."""
-
-    DEVICE = frozenset({Role.DEVICE})
-    CLOUD = frozenset({Role.CLOUD})
-    EITHER = frozenset(Role)
-
-
 @dataclass(frozen=True)
 class FrameKind(Generic[M]):
-    """A kind of frame. `largest_token` is the largest token id in a message; 0 if it has none."""
+    """A kind of frame, sent by one role or `EITHER`.
+
+    `largest_token` is the largest token id in a message; 0 if it has none.
+    """
 
     name: str
     message: type[M]
-    sender: Sender
+    sender: Role | None
     largest_token: Callable[[M], int] = lambda _: 0
 
     def check(self, message: M, sender: Role, vocab_size: int) -> None:
         """Raises `FrameError` if `sender` may not send this kind, or not these tokens."""
-        if sender not in self.sender.value:
+        if self.sender is sender.other:
             raise FrameError(f"a {sender} does not send {self.name}")
         if self.largest_token(message) >= vocab_size:
             raise FrameError(f"a token is outside the vocabulary of {vocab_size}")
@@ -109,40 +105,40 @@ def _of_tokens(message: Join | Candidate | Correction) -> int:
 
 
 _TEXT: tuple[TextKind[Any], ...] = (
-    TextKind("hello", control.Hello, Sender.EITHER),
-    TextKind("open", control.Open, Sender.DEVICE, control.Open.largest_token),
-    TextKind("ready", control.Ready, Sender.CLOUD),
-    TextKind("join", Join, Sender.DEVICE, _of_tokens),
-    TextKind("resync", Resync, Sender.CLOUD),
-    TextKind("candidate", Candidate, Sender.EITHER, _of_tokens),
-    TextKind("score", Score, Sender.CLOUD),
-    TextKind("close", control.Close, Sender.DEVICE),
-    TextKind("fetch", control.Fetch, Sender.DEVICE),
-    TextKind("fetched", control.Fetched, Sender.CLOUD),
-    TextKind("score_text", control.ScoreText, Sender.DEVICE, control.ScoreText.largest_token),
-    TextKind("scoring", control.Scoring, Sender.CLOUD),
-    TextKind("score_taken", control.ScoreTaken, Sender.DEVICE),
-    TextKind("error", control.Fault, Sender.EITHER),
-    TextKind("ping", control.Ping, Sender.EITHER),
-    TextKind("pong", control.Pong, Sender.EITHER),
-    TextKind("probe", control.Probe, Sender.EITHER),
-    TextKind("draining", control.Draining, Sender.EITHER),
+    TextKind("hello", control.Hello, EITHER),
+    TextKind("open", control.Open, Role.DEVICE, control.Open.largest_token),
+    TextKind("ready", control.Ready, Role.CLOUD),
+    TextKind("join", Join, Role.DEVICE, _of_tokens),
+    TextKind("resync", Resync, Role.CLOUD),
+    TextKind("candidate", Candidate, EITHER, _of_tokens),
+    TextKind("score", Score, Role.CLOUD),
+    TextKind("close", control.Close, Role.DEVICE),
+    TextKind("fetch", control.Fetch, Role.DEVICE),
+    TextKind("fetched", control.Fetched, Role.CLOUD),
+    TextKind("score_text", control.ScoreText, Role.DEVICE, control.ScoreText.largest_token),
+    TextKind("scoring", control.Scoring, Role.CLOUD),
+    TextKind("score_taken", control.ScoreTaken, Role.DEVICE),
+    TextKind("error", control.Fault, EITHER),
+    TextKind("ping", control.Ping, EITHER),
+    TextKind("pong", control.Pong, EITHER),
+    TextKind("probe", control.Probe, EITHER),
+    TextKind("draining", control.Draining, EITHER),
 )
 _BINARY: tuple[BodyKind[Any], ...] = (
     BodyKind(
-        "draft", Draft, Sender.EITHER, bodies.largest_token_of_draft,
+        "draft", Draft, EITHER, bodies.largest_token_of_draft,
         byte=BinaryKind.DRAFT, pack=bodies.encode_draft, unpack=bodies.decode_draft,
     ),
     BodyKind(
-        "target", Target, Sender.EITHER, lambda target: target.token,
+        "target", Target, EITHER, lambda target: target.token,
         byte=BinaryKind.TARGET, pack=bodies.encode_target, unpack=bodies.decode_target,
     ),
     BodyKind(
-        "correction", Correction, Sender.DEVICE, _of_tokens,
+        "correction", Correction, Role.DEVICE, _of_tokens,
         byte=BinaryKind.CORRECTION, pack=bodies.encode_correction, unpack=bodies.decode_correction,
     ),
     BodyKind(
-        "bulk", bodies.Bulk, Sender.CLOUD,
+        "bulk", bodies.Bulk, Role.CLOUD,
         byte=BinaryKind.BULK, pack=lambda bulk: bulk.data, unpack=bodies.decode_bulk,
     ),
 )  # fmt: skip
@@ -150,10 +146,8 @@ _BINARY: tuple[BodyKind[Any], ...] = (
 _ADAPTERS = {kind.message: TypeAdapter(kind.message) for kind in _TEXT}
 _BY_NAME = {kind.name: kind for kind in _TEXT}
 _BY_BYTE = {int(kind.byte): kind for kind in _BINARY}
-_BY_MESSAGE: dict[type, TextKind[Any] | BodyKind[Any]] = {
-    **{kind.message: kind for kind in _TEXT},
-    **{kind.message: kind for kind in _BINARY},
-}
+_KINDS: tuple[TextKind[Any] | BodyKind[Any], ...] = (*_TEXT, *_BINARY)
+_BY_MESSAGE: dict[type, TextKind[Any] | BodyKind[Any]] = {kind.message: kind for kind in _KINDS}
 
 
 def name_of(message: Message) -> str:
@@ -185,7 +179,7 @@ def _decode_text(frame: str) -> tuple[FrameKind[Any], int, Message]:
     kind = _BY_NAME.get(name) if isinstance(name, str) else None
     if kind is None:
         raise FrameError(f"not a control message: there is no kind {str(name)[:40]!r}")
-    if type(stream) is not int or not 0 <= stream <= MAX_STREAM:
+    if type(stream) is not int or not 0 <= stream < 1 << 32:
         raise FrameError(f"not a control message: {kind.name}.stream_id is no stream id")
     return kind, stream, kind.decode(fields)
 

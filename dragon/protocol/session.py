@@ -37,7 +37,6 @@ Permits = Callable[[Sequence[int], int], bool]
 
 
 def anything(text: Sequence[int], token: int) -> bool:
-    """Any token may follow any text."""
     return True
 
 
@@ -92,7 +91,6 @@ class Session:
 
     @property
     def finished(self) -> bool:
-        """Whether the answer is complete on this side."""
         length = len(self.committed)
         return length >= self.limits.tokens or (
             length > 0 and self.committed[-1] in self.limits.end_ids
@@ -131,7 +129,6 @@ class Session:
         return self._text.take_added()
 
     def take_settled(self) -> list[Settled]:
-        """The own drafts among the tokens committed since the last call."""
         return self._text.take_settled()
 
     # The decoder's side.
@@ -202,7 +199,8 @@ class Session:
         assert not self.joint
         if not self.joinable:
             return
-        self.membership.enter(len(self.committed))
+        self.membership.joint = True
+        self.membership.joint_since = len(self.committed)
         self._restart(self.incarnation + 1)
         self.send(Join(self.incarnation, base, tuple(self.committed[base:])))
 
@@ -277,7 +275,6 @@ class Session:
         self._version += 1
 
     def advance(self) -> None:
-        """Commit all that can be committed."""
         while not self.finished:
             if not self.joint:
                 if self.role is Role.CLOUD or not self.queues.own:
@@ -323,18 +320,10 @@ class Session:
         return not ended and self.rule.may_draft(position)
 
     def _push(self, position: int, side: Side, decode_us: int) -> None:
-        token = self.rule.propose(position, side)
+        token, epoch = self.rule.propose(position, side), self.queues.own_epoch
         length = len(self.committed)
-        draft = Draft(
-            self.incarnation,
-            self.queues.own_epoch,
-            position,
-            length,
-            self.checksum(length),
-            token,
-            decode_us,
-            side,
-        )
+        check = self.checksum(length)
+        draft = Draft(self.incarnation, epoch, position, length, check, token, decode_us, side)
         self.queues.own.append(draft)
         self._prefix.settle(position, token)
         if self.joint:

@@ -60,7 +60,6 @@ class CommittedText:
         del self._checks[length + 1 :]
 
     def take_added(self) -> list[int]:
-        """Tokens added since the last call."""
         added, self._added = self._added, []
         return added
 
@@ -146,7 +145,6 @@ class DraftQueues:
         self.remote.clear()
 
     def reset_epochs(self) -> None:
-        """Restart the epochs, in a new incarnation."""
         self.own_epoch = self.remote_epoch = 0
         self._follows = None
 
@@ -206,11 +204,6 @@ class Membership:
         """The half-open token ranges of a text of `length` tokens in which both sides took part."""
         last = [(self.joint_since, length)] if self.joint and length > self.joint_since else []
         return (*self._ended, *last)
-
-    def enter(self, length: int) -> None:
-        """Both sides take part from token `length` on."""
-        self.joint = True
-        self.joint_since = length
 
     def leave(self, length: int) -> None:
         """The device continues alone from token `length` on."""

@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TypeVar
 
 import numpy as np
@@ -26,18 +27,10 @@ from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.prompt_rows import recent
 from dragon.retrieval.relevance import SLOPE
 
-SLOPES = (0.0, *(2.0 ** (n / 8) for n in range(-8, 48)))
-"""The slopes to try, up to 59; closer ones would predict alike."""
-
-ROWS = 4
-"""Passages of a window: two a side."""
-
-WINDOWS = 16
-"""The most windows: each takes seconds, and another text would change the slope more."""
-
-LEAST_WINDOWS = 8
-"""The fewest windows for a meaningful standard error."""
-
+SLOPES = (0.0, *(2.0 ** (n / 8) for n in range(-8, 48)))  # closer ones would predict alike
+ROWS = 4  # passages of a window: two a side
+WINDOWS = 16  # at most: each takes seconds, and another text would change the slope more
+LEAST_WINDOWS = 8  # for a meaningful standard error
 PASSAGE_WORDS = 64
 _PASSAGE = re.compile(rf"(?:\s*\S+){{1,{PASSAGE_WORDS}}}")
 _WINDOW = 4  # passages; the first half is the query
@@ -48,10 +41,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Rows:
-    """A window's rows: log probabilities of its tokens, and the passages' cosines with its query.
-
-    float64 [rows, tokens], nats, and float64 [rows].
-    """
+    """Nats of a window's tokens, float64 [rows, tokens], and the rows' cosines, float64 [rows]."""
 
     log_p: torch.Tensor
     cosines: torch.Tensor
@@ -68,10 +58,7 @@ def log_likelihoods(windows: Sequence[Rows], slopes: Sequence[float]) -> torch.T
 
 
 def calibrated(windows: Sequence[Rows], embedder: str) -> Calibration:
-    """The slope that makes the windows likeliest, and what it gains with this embedder.
-
-    The default one is kept unless another gains more than two standard errors.
-    """
+    """The likeliest slope, or the default unless another gains over two standard errors."""
     slopes = [*SLOPES, SLOPE]
     found = log_likelihoods(windows, slopes)
     tokens = torch.tensor([rows.log_p.shape[1] for rows in windows], dtype=torch.float64)
@@ -113,9 +100,10 @@ def calibrate(
         raise ConfigurationError(
             "a model server names only the likeliest tokens: calibrate a model that DRAGON runs"
         )
-    scorer, found = Scorer(model), list[Rows]()
-    chosen = _windows(texts)
-    for window, rows in _searched(chosen, texts, tokenizer, embedder):
+    found = list[Rows]()
+    cut = [_PASSAGE.findall(text) for text in texts]
+    chosen = _windows(cut)
+    for window, rows in _searched(chosen, list(chain(*cut)), tokenizer, embedder):
         longest = max(len(row.tokens) for row in rows)
         needed = longest + len(window.query) + len(window.target)
         if needed > model.context:
@@ -123,7 +111,7 @@ def calibrate(
                 f"to be calibrated, a model has to hold {needed} tokens; this one holds "
                 f"{model.context}"
             )
-        scores = scorer.score(list(rows), window)
+        scores = score(model, list(rows), window)
         log_p = torch.stack([scores[prefix] for prefix in rows])
         found.append(Rows(log_p, torch.tensor(list(rows.values()), dtype=torch.float64)))
         progress(len(found), len(chosen))
@@ -136,15 +124,10 @@ def spread(windows: Sequence[T], count: int) -> list[T]:
     return [windows[int(place)] for place in places]
 
 
-def _cut(texts: Sequence[str]) -> list[list[str]]:
-    """The passages of each text, which together are the text."""
-    return [_PASSAGE.findall(text) for text in texts]
-
-
-def _windows(texts: Sequence[str]) -> list[int]:
+def _windows(texts: Sequence[Sequence[str]]) -> list[int]:
     """The numbers of the passages where windows begin, evenly spread over all that fit."""
     starts, first = list[int](), 0
-    for passages in _cut(texts):
+    for passages in texts:
         starts += range(first, first + len(passages) - _WINDOW + 1, _WINDOW)
         first += len(passages)
     if len(starts) < LEAST_WINDOWS:
@@ -154,13 +137,9 @@ def _windows(texts: Sequence[str]) -> list[int]:
 
 
 def _searched(
-    starts: Sequence[int], texts: Sequence[str], tokenizer: Tokenizer, embedder: TextEmbedder
+    starts: Sequence[int], passages: Sequence[str], tokenizer: Tokenizer, embedder: TextEmbedder
 ) -> Iterator[tuple[Window, dict[Prefix, float]]]:
-    """Each window, and the rows of the passages nearest to its query, with cosines.
-
-    The window's own passages are left out.
-    """
-    passages = [passage for own in _cut(texts) for passage in own]
+    """Each window, and the rows of other passages nearest to its query, with cosines."""
     vectors = embedder.embed(passages)
     for start in starts:
         middle, end = start + _WINDOW // 2, start + _WINDOW
@@ -205,47 +184,34 @@ class Prefix:
     rounded: int = 0
 
 
-class Scorer:
-    """Scores a window's target tokens after prefixes: log probabilities, in nats.
+def score(model: Backend, prefixes: Sequence[Prefix], window: Window) -> dict[Prefix, torch.Tensor]:
+    """Nats of a window's target after each prefix, float64 [tokens], by a `full` model."""
+    unique = list(dict.fromkeys(prefixes))
+    at_once = max(1, _LOGITS // (len(window.target) * model.vocab_size))
+    found: dict[Prefix, torch.Tensor] = {}
+    for start in range(0, len(unique), at_once):
+        block = unique[start : start + at_once]
+        found.update(zip(block, _forward(model, block, window), strict=True))
+    return found
 
-    The model must be `full`, with room for a prefix and the window.
-    """
 
-    def __init__(self, model: Backend) -> None:
-        self._model = model
-
-    def score(self, prefixes: Sequence[Prefix], window: Window) -> dict[Prefix, torch.Tensor]:
-        """float64 [tokens] for each prefix."""
-        unique = list(dict.fromkeys(prefixes))
-        at_once = max(1, _LOGITS // (len(window.target) * self._model.vocab_size))
-        found: dict[Prefix, torch.Tensor] = {}
-        for start in range(0, len(unique), at_once):
-            block = unique[start : start + at_once]
-            found.update(zip(block, self._forward(block, window), strict=True))
-        return found
-
-    @torch.inference_mode()
-    def _forward(self, prefixes: Sequence[Prefix], window: Window) -> torch.Tensor:
-        longest = max(len(prefix.tokens) for prefix in prefixes)
-        positions = longest + len(window.query) + len(window.target)
-        slots = self._model.cache.acquire(len(prefixes), positions)
-        assert slots is not None
-        self._model.begin(slots, adapted=False)
-        for slot, prefix in zip(slots, prefixes, strict=True):
-            self._prefill(slot, prefix)
-        fed = torch.tensor([*window.query, *window.target[:-1]]).expand(len(prefixes), -1)
-        starts = [len(prefix.tokens) for prefix in prefixes]
-        logits = self._model.forward(slots, starts, fed, len(window.target))
-        self._model.cache.release(slots)
-        wanted = torch.tensor(window.target).expand(len(prefixes), -1)[..., None]
-        return (logits.gather(-1, wanted)[..., 0] - logits.logsumexp(-1)).double()
-
-    def _prefill(self, slot: int, prefix: Prefix) -> None:
-        end = prefix.rounded
+@torch.inference_mode()
+def _forward(model: Backend, prefixes: Sequence[Prefix], window: Window) -> torch.Tensor:
+    starts = [len(prefix.tokens) for prefix in prefixes]
+    positions = max(starts) + len(window.query) + len(window.target)
+    slots = model.cache.acquire(len(prefixes), positions)
+    assert slots is not None
+    model.begin(slots, adapted=False)
+    for slot, prefix in zip(slots, prefixes, strict=True):
+        tokens, end = prefix.tokens, prefix.rounded
         if end:
-            assert self._model.kv is not None
-            self._model.feed([slot], [0], torch.tensor([prefix.tokens[:end]]))
-            sent = self._model.kv.read(slot, end).pack()
-            self._model.kv.write(slot, prefix.tokens[:end], sent)
-        if end < len(prefix.tokens):
-            self._model.forward([slot], [end], torch.tensor([prefix.tokens[end:]]), 1)
+            assert model.kv is not None
+            model.forward([slot], [0], torch.tensor([tokens[:end]]), 0)
+            model.kv.write(slot, tokens[:end], model.kv.read(slot, end).pack())
+        if end < len(tokens):
+            model.forward([slot], [end], torch.tensor([tokens[end:]]), 1)
+    fed = torch.tensor([*window.query, *window.target[:-1]]).expand(len(prefixes), -1)
+    logits = model.forward(slots, starts, fed, len(window.target))
+    model.cache.release(slots)
+    wanted = torch.tensor(window.target).expand(len(prefixes), -1)[..., None]
+    return (logits.gather(-1, wanted)[..., 0] - logits.logsumexp(-1)).double()

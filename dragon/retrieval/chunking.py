@@ -15,9 +15,7 @@ from dataclasses import dataclass, replace
 
 PAGE_BREAK = "\f"
 
-MOST_BYTES = 320
-"""The most bytes of a chunk, in UTF-8: about a hundred tokens of English."""
-
+MOST_BYTES = 320  # the most bytes of a chunk, in UTF-8: about a hundred tokens of English
 _LEAST_BYTES = 8
 _LOOK_AHEAD = 64  # characters in which the white space of a last break may lie
 
@@ -123,7 +121,6 @@ def each_sentence(
 
 
 def _lines(pages: Sequence[str], most: int) -> Iterator[tuple[TextChunk, ChunkSentence, str]]:
-    """Every line with its chunk, and the text of the line after it."""
     before: tuple[TextChunk, ChunkSentence] | None = None
     for whole in chunks(pages, most):
         for line in _pieces(whole, _LINES, 0, len(whole.text)):

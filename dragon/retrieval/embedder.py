@@ -257,13 +257,13 @@ class Bert:
         return self._normed(outer + states, f"{layer}.output.LayerNorm")
 
     def _linear(self, states: Tensor, name: str) -> Tensor:
-        return functional.linear(states, *self._affine(name))
+        return functional.linear(
+            states, self._weights[f"{name}.weight"], self._weights[f"{name}.bias"]
+        )
 
     def _normed(self, states: Tensor, name: str) -> Tensor:
-        return functional.layer_norm(states, (self.width,), *self._affine(name), self._epsilon)
-
-    def _affine(self, name: str) -> tuple[Tensor, Tensor]:
-        return self._weights[f"{name}.weight"], self._weights[f"{name}.bias"]
+        weight, bias = self._weights[f"{name}.weight"], self._weights[f"{name}.bias"]
+        return functional.layer_norm(states, (self.width,), weight, bias, self._epsilon)
 
 
 @cache
@@ -326,9 +326,9 @@ class PackagedModel:
         """
         tokens = torch.tensor([ids])
         states = self._network(tokens, torch.ones_like(tokens))[0]
-        sums = torch.stack([states[start + 1 : end + 1].sum(0) for start, end in spans])
-        pooled: npt.NDArray[np.float32]
-        pooled = functional.normalize(sums + states[0] + states[-1], dim=-1).numpy()
+        ends = states[0] + states[-1]
+        sums = torch.stack([states[start + 1 : end + 1].sum(0) + ends for start, end in spans])
+        pooled: npt.NDArray[np.float32] = functional.normalize(sums, dim=-1).numpy()
         return pooled
 
     def __call__(self, features: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -16,7 +16,7 @@ from dragon.retrieval.chunking import embedded_text
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.index import Vectors
 from dragon.retrieval.judge import Line, TextJudge
-from dragon.retrieval.lexical import coverage, lacking, words
+from dragon.retrieval.lexical import content_words, coverage, lacking, without, words
 from dragon.retrieval.names import meeting, names
 from dragon.retrieval.relevance import (
     AFTER,
@@ -38,29 +38,14 @@ class Length(NamedTuple):
     most: int
 
 
-CANDIDATES = 32
-"""The least number of candidates from each ranking, dense and BM25."""
-
-READ = 10
-"""How many of the best candidates the judge reads, each among its neighbours."""
-
-TO_JUDGE = Length(280, 480)
-"""Bytes that the judge reads at once: a few lines."""
-
-TO_WRITE_FROM = Length(800, 1200)
-"""200 to 300 tokens of English, for a model that writes."""
-
-TO_READ = Length(400, 600)
-"""A few sentences, for a person who checks whether they help."""
-
-REACH = 48
-"""How many sentences before and after a hit may be part of its passage."""
-
-SENTENCES = 4
-"""How many hits to consider per passage: one may contain several."""
-
-FAR = 5.0
-"""How many nats below the judge's best a line may be and still turn out to be the best."""
+CANDIDATES = 32  # at least, from each ranking, dense and BM25
+READ = 10  # of the best candidates the judge reads, each among its neighbours
+TO_JUDGE = Length(280, 480)  # a few lines, which the judge reads at once
+TO_WRITE_FROM = Length(800, 1200)  # 200 to 300 tokens of English, for a model that writes
+TO_READ = Length(400, 600)  # a few sentences, for a person who checks whether they help
+REACH = 48  # sentences before and after a hit that may be part of its passage
+SENTENCES = 4  # hits to consider per passage: one may contain several
+FAR = 5.0  # nats below the judge's best at which a line may still turn out to be the best
 
 _SUFFIX = re.compile(r"\.[A-Za-z]\w{0,4}\Z")
 _SHARED = 0.9  # of the words of near-duplicates
@@ -70,10 +55,7 @@ H = TypeVar("H", bound=Hit)
 
 
 def ranked(questions: Sequence[str], vectors: Vectors, found: Sequence[H]) -> list[H]:
-    """Candidates with their best score over several questions, best first, ties by id.
-
-    `vectors`, float32 [len(questions), dim], are the questions'.
-    """
+    """Candidates with their best score over several questions, best first, ties by id."""
     scored = []
     for hit in found:
         value = max(
@@ -86,10 +68,7 @@ def ranked(questions: Sequence[str], vectors: Vectors, found: Sequence[H]) -> li
 
 
 def to_read(questions: Sequence[str], best: Sequence[H]) -> list[H]:
-    """The candidates that the judge is to read, of those given best first.
-
-    Those that have what a question names come first: of a hundred items only one is item 57.
-    """
+    """The best candidates for the judge; those that have what a question names come first."""
     named = {hit.id for each in questions if names(each) for hit in meeting(each, best, _texts)}
     return sorted(best, key=lambda hit: hit.id not in named)[:READ]
 
@@ -111,7 +90,6 @@ class JudgedLine(Generic[H]):
 
     @property
     def odds(self) -> float:
-        """The log-odds that it answers."""
         return log_odds(self.logit, self.lacking, self.cosine)
 
 
@@ -137,38 +115,48 @@ class LineReader:
 
         `near` are the lines around each candidate, in order, itself among them. A passage about
         another day, ticket or room than the question's would seem to answer it, so it is excluded.
+        Lines are read for the shorter wordings of `_wordings`, too: the likelier one counts.
         """
         named, question = question, f"{premise} {question}".strip()
         passages = around(best, near, READ, TO_JUDGE)
-        read = [_headed(lines, near[hit.id]) for hit, lines in passages]
-        found = [
-            (replace(line, about=hit.about), float(logit))
+        read = [
+            (replace(line, about=hit.about), wording, float(logit))
+            for wording, some in _wordings(question, passages).items()
             for (hit, lines), logits in zip(
-                passages, self.judge.logits(question, read), strict=True
+                some,
+                self.judge.logits(wording, [_headed(lines, near[hit.id]) for hit, lines in some]),
+                strict=True,
             )
             for line, logit in zip(lines, logits, strict=True)
             if not _asks_it(question, line.text)
         ]
-        ids = [line.id for line, _ in found]
-        shares = dict(zip(ids, lacking(question, [_seen(line) for line, _ in found]), strict=True))
+        ids = [line.id for line, *_ in read]
+        shares = dict(zip(ids, lacking(question, [_seen(line) for line, *_ in read]), strict=True))
         headings = {
             line.id: heading(line, near[hit.id]) for hit, lines in passages for line in lines
         }
-        likely = meeting(named, found, lambda each: _texts(each[0]))
-        highest = max((logit for _, logit in likely), default=0.0)
-        likely = [(line, logit) for line, logit in likely if logit >= highest - FAR]
+        likely = meeting(named, read, lambda each: _texts(each[0]))
+        highest = max((logit for *_, logit in likely), default=0.0)
+        likely = [each for each in likely if each[-1] >= highest - FAR]
         # Embed each separately: a search's vectors may have been pooled among other lines.
-        texts = [embedded_text(line.text, line.context) for line, _ in likely]
-        asked, *vectors = self.embedder.embed([question, *texts])
-        return [
-            JudgedLine(
+        lines = {line.id: line for line, *_ in likely}
+        wordings = list(dict.fromkeys(wording for _, wording, _ in likely))
+        texts = [embedded_text(line.text, line.context) for line in lines.values()]
+        vectors = dict(
+            zip([*wordings, *lines], self.embedder.embed([*wordings, *texts]), strict=True)
+        )
+        judged: dict[int, JudgedLine[H]] = {}
+        for line, wording, logit in likely:
+            vector = vectors[line.id]
+            each = JudgedLine(
                 replace(line, context=headings[line.id], vector=vector),
                 logit,
                 shares[line.id],
-                float(vector @ asked),
+                float(vector @ vectors[wording]),
             )
-            for (line, logit), vector in zip(likely, vectors, strict=True)
-        ]
+            if line.id not in judged or judged[line.id].odds < each.odds:
+                judged[line.id] = each
+        return list(judged.values())
 
     def answering(
         self,
@@ -192,11 +180,10 @@ class LineReader:
             wordings = [question] if thread is None else dict.fromkeys((question, thread.asked))
             read: dict[int, tuple[float, H]] = {}
             for wording in wordings:
+                # What it leaves out may stand beside the lines of the last reply.
+                beside = thread.beside if thread is not None and wording == thread.asked else ()
                 for each in self.judged(wording, best, near, premise):
-                    # What the wording leaves out may stand beside the lines of the last reply.
-                    leans = thread is not None and wording == thread.asked
-                    beside = thread is not None and each.line.id in thread.beside
-                    odds = each.odds + (AFTER if leans and beside else 0.0)
+                    odds = each.odds + (AFTER if each.line.id in beside else 0.0)
                     before = read.get(each.line.id)
                     if before is None or before[0] < odds:
                         read[each.line.id] = odds, each.line
@@ -222,6 +209,22 @@ class LineReader:
         )
 
 
+def _wordings(
+    question: str, passages: Sequence[tuple[H, list[H]]]
+) -> dict[str, list[tuple[H, list[H]]]]:
+    """The question with all passages, and shorter ones with those that are about what is left out.
+
+    Within a report on Tobias, "How much does Tobias weigh?" is "How much does weigh?": its lines
+    name nobody.
+    """
+    wordings = {question: list(passages)}
+    for hit, lines in passages:
+        shorter = without(question, hit.about)
+        if shorter != question and content_words(shorter):
+            wordings.setdefault(shorter, []).append((hit, lines))
+    return wordings
+
+
 def _asks_it(question: str, line: str) -> bool:
     """Whether a line is the question itself, which is most like it and answers nothing."""
     asked = line.rpartition(": ")[2]  # without the label of a record or the name of a speaker
@@ -230,7 +233,6 @@ def _asks_it(question: str, line: str) -> bool:
 
 
 def _headed(lines: Sequence[H], near: Sequence[H]) -> list[Line]:
-    """Lines as the judge reads them, with their headings or contexts."""
     made, last = list[Line](), None
     for line in lines:
         title = heading(line, near)
@@ -250,22 +252,19 @@ def _seen(hit: Hit) -> str:
 
 
 def distinct(passages: Iterable[H]) -> list[H]:
-    """The passages in order, without near-duplicates of earlier ones."""
-    kept: list[tuple[H, tuple[set[str], set[str]]]] = []
-    for passage in passages:
-        own = set(words(passage.text)), set(_PLAIN.findall(passage.text))
-        if not any(_alike(*own, *other) for _, other in kept):
-            kept.append((passage, own))
-    return [passage for passage, _ in kept]
+    """The passages in order, without those that differ from an earlier one in few plain words.
 
-
-def _alike(one: set[str], plain: set[str], other: set[str], also_plain: set[str]) -> bool:
-    """Whether two texts, given as their words and plain words, differ only in few plain words.
-
-    Texts that differ in a number, a code or a name are distinct, however similar otherwise.
+    Those that differ in a number, a code or a name are distinct, however similar otherwise.
     """
-    shared = len(one & other) >= _SHARED * len(one | other)
-    return shared and one ^ other <= plain | also_plain
+    kept: list[tuple[H, set[str], set[str]]] = []
+    for passage in passages:
+        own, plain = set(words(passage.text)), set(_PLAIN.findall(passage.text))
+        if not any(
+            len(own & other) >= _SHARED * len(own | other) and own ^ other <= plain | also_plain
+            for _, other, also_plain in kept
+        ):
+            kept.append((passage, own, plain))
+    return [passage for passage, _, _ in kept]
 
 
 # Passages of several sentences around those that a search found.

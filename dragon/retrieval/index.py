@@ -68,10 +68,7 @@ class VectorIndex:
         allowed: Sequence[int] | None = None,
         hidden: Sequence[int] = (),
     ) -> list[tuple[int, float]]:
-        """At most the k nearest (id, inner product) to a vector [dim], best first, ties by id.
-
-        Only `allowed` ids, if given, and no `hidden` ones.
-        """
+        """The k nearest (id, inner product), `allowed` and not `hidden`, best first, ties by id."""
         with self._lock:
             query = np.ascontiguousarray(vector.reshape(1, self.dim), dtype=np.float32)
             scores, ids = self._faiss.search(query, k, params=_restricted(allowed, hidden))
@@ -80,7 +77,6 @@ class VectorIndex:
         return sorted(there, key=lambda hit: (-hit[1], hit[0]))
 
     def held(self, ids: Sequence[int]) -> set[int]:
-        """Those of `ids` that exist."""
         with self._lock:
             there = faiss.vector_to_array(self._faiss.id_map)
         return set(np.intersect1d(there, np.asarray(ids, dtype=np.int64)).tolist())
@@ -153,7 +149,6 @@ class Segments:
         return keys, vectors.astype(np.float32)
 
     def of(self, document: str) -> list[Path]:
-        """A document's files."""
         return sorted(self.directory.glob(f"{document}.*{_SUFFIX}"))
 
     def remove(self, document: str) -> None:

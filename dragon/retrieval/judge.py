@@ -40,9 +40,7 @@ NOTES = "judge.json"
 MOST_QUESTION, MOST_TOKENS = 48, 320
 """The most tokens of a question, and of a question with its passage; longer ones are cut."""
 
-_TOGETHER = 8
-"""Passages read in one forward."""
-
+_TOGETHER = 8  # passages read in one forward
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
 _READ = 1.5
 """The fewest letters per token that can be judged: other scripts split into single letters."""
@@ -52,6 +50,9 @@ OUTSIDE = -1
 
 _ENCODER = "encoder."  # what the names of its weights begin with
 _SHARPNESS = 10.0
+
+Piece = tuple[int, Sequence[int]]
+"""A line's number, or `OUTSIDE`, and its tokens."""
 
 Logits = npt.NDArray[np.float64]
 States = npt.NDArray[np.float32]
@@ -87,8 +88,8 @@ class Pairs:
         backend.no_truncation()
         backend.no_padding()
         self._backend = backend
-        ids = backend.get_vocab()
-        self._start, self._end = ids["[CLS]"], ids["[SEP]"]
+        self.vocabulary = backend.get_vocab()
+        self.start, self.end = self.vocabulary["[CLS]"], self.vocabulary["[SEP]"]
 
     def tokens(self, text: str) -> list[int]:
         """A text's tokens, without special ones."""
@@ -101,15 +102,23 @@ class Pairs:
 
     def encode(self, question: str, passage: Sequence[Line]) -> EncodedPair:
         """A question with a passage; without lines, a message alone."""
-        tokens = [self._start, *self.tokens(question)[:MOST_QUESTION], self._end]
-        segments, lines = [0] * len(tokens), [OUTSIDE] * len(tokens)
+        pieces = list[Piece]()
         for number, line in enumerate(passage):
-            for place, text in ((OUTSIDE, line.above), (number, line.text)):
-                piece = self.tokens(text)[: max(0, MOST_TOKENS - len(tokens) - 1)]
-                tokens += piece
-                segments += [1] * len(piece)
-                lines += [place] * len(piece)
-        return EncodedPair([*tokens, self._end], [*segments, 1], [*lines, OUTSIDE])
+            pieces += (OUTSIDE, self.tokens(line.above)), (number, self.tokens(line.text))
+        return self.joined(self.tokens(question), pieces)
+
+    def joined(
+        self, question: Sequence[int], pieces: Sequence[Piece], most: int = MOST_TOKENS
+    ) -> EncodedPair:
+        """The tokens of a question and of the pieces of a passage, at most `most`."""
+        tokens = [self.start, *question[:MOST_QUESTION], self.end]
+        segments, lines = [0] * len(tokens), [OUTSIDE] * len(tokens)
+        for line, piece in pieces:
+            cut = piece[: max(0, most - len(tokens) - 1)]
+            tokens += cut
+            segments += [1] * len(cut)
+            lines += [line] * len(cut)
+        return EncodedPair([*tokens, self.end], [*segments, 1], [*lines, OUTSIDE])
 
 
 @dataclass(frozen=True)
@@ -265,7 +274,6 @@ class Judge:
         return made
 
     def _alone(self, message: str) -> PaddedPairs | None:
-        """A message without a passage; None if it cannot be read."""
         if not self._pairs.reads(message):
             return None
         return PaddedPairs.of([self._pairs.encode(message, ())])
@@ -312,10 +320,7 @@ class Whose:
 
     @property
     def prior(self) -> float:
-        """Nats to add to the log-odds of one's own lines, at most 0.
-
-        That a question is about one's own matters does not make a line answer it.
-        """
+        """Nats to add to the log-odds of one's own lines: at most 0, as it makes no line answer."""
         return min(0.0, WORLD * self.own)
 
     @property

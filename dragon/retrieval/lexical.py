@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from string import ascii_lowercase
@@ -17,9 +18,10 @@ from typing import TYPE_CHECKING, TypeVar
 TOKENIZER = "unicode61 remove_diacritics 2"
 
 _WORD = re.compile(r"[^\W_]+")
+_OWNER = re.compile(r"[^\W_]+(?:['’]s\b)?")  # "Tobias's" is one word
+_NAME = re.compile(r"(?:\W*\b[A-ZÄÖÜÉ][^\W\d_]*)+")
 _MOST_WORDS = 64
 _LONG = 10  # letters
-_IDENTIFIER = re.compile(r"[a-z]+\d{2,}[a-z\d]*")
 _ENDINGS = ("ing", "ed", "es", "s", "e")
 # Words of nearly every sentence do not discriminate between passages. Those of German, French and
 # Spanish that are names or English words for something (Ella, die, war, sin) are left out.
@@ -42,8 +44,16 @@ _STOP_WORDS = frozenset(
     une vos votre vous
     """.split()  # noqa: SIM905
 )
-RULES = (_WORD.pattern, _IDENTIFIER.pattern, _MOST_WORDS, _LONG, _ENDINGS, *sorted(_STOP_WORDS))
-"""The rules behind `coverage`, part of the scale's fingerprint."""
+RULES = (
+    _WORD.pattern,
+    _OWNER.pattern,
+    _NAME.pattern,
+    _MOST_WORDS,
+    _LONG,
+    _ENDINGS,
+    *sorted(_STOP_WORDS),
+)
+"""The rules behind `coverage` and `without`, part of the scale's fingerprint."""
 # k of Cormack, Clarke and Buettcher (SIGIR 2009), who found that it matters little.
 _RANK_OFFSET = 60
 
@@ -80,15 +90,30 @@ def coverage(question: str, passage: str) -> float:
 
 
 def lacking(question: str, passages: Sequence[str]) -> list[float]:
-    """The share of a question's words, as in `coverage`, that each lacks and another passage has.
-
-    A word that no passage has does not tell them apart: all may put it in other words.
-    """
+    """The share of a question's words that each lacks and another passage has, as in `coverage`."""
     sizes = _sizes(question)
     shared = [_shared(sizes, passage) for passage in passages]
     anywhere = set[str]().union(*shared)
     total = max(1, sum(sizes.values()))
     return [sum(sizes[word] for word in anywhere - own) / total for own in shared]
+
+
+def without(question: str, about: str) -> str:
+    """A question without the names of what a document is `about`, compared by stem.
+
+    That is its title and, of each further line ("Patient: Tobias Wrenn, born in 1988"), the name
+    that stands first.
+    """
+    title, *fields = about.splitlines() or [""]
+    values = [field.partition(": ")[2] or field for field in fields]
+    named = [title, *(found.group() for value in values if (found := _NAME.match(value)))]
+    there = {stem(word) for word in words(" ".join(named)) if word.isalpha()}
+
+    def left(found: re.Match[str]) -> str:
+        word = next(iter(words(found.group())), "")
+        return "" if stem(word) in there and word not in _STOP_WORDS else found.group()
+
+    return " ".join(_OWNER.sub(left, question).split())
 
 
 def _sizes(question: str) -> dict[str, int]:
@@ -99,16 +124,8 @@ def _shared(sizes: Mapping[str, int], passage: str) -> set[str]:
     return sizes.keys() & {stem(word) for word in words(passage)}
 
 
-def identifiers(text: str) -> list[str]:
-    """The words of a text that name one thing, such as B105 and E28; not the 19th, or CO2."""
-    return [word for word in words(text) if _IDENTIFIER.fullmatch(word)]
-
-
 def stem(word: str) -> str:
-    """A word without a plural or verb ending: "leave" and "leaves" both become "leav".
-
-    The fitted constants of relevance and answerability depend on these rules.
-    """
+    """A word without a plural or verb ending: "leave" and "leaves" both become "leav"."""
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) >= len(ending) + 3:
             return word.removesuffix(ending)
@@ -117,10 +134,10 @@ def stem(word: str) -> str:
 
 def fused(*rankings: Sequence[Key]) -> list[Key]:
     """Reciprocal rank fusion of rankings, best first; ties in order of first appearance."""
-    scores: dict[Key, float] = {}
+    scores: defaultdict[Key, float] = defaultdict(float)
     for ranking in rankings:
         for rank, key in enumerate(ranking, start=1):
-            scores[key] = scores.get(key, 0.0) + 1 / (_RANK_OFFSET + rank)
+            scores[key] += 1 / (_RANK_OFFSET + rank)
     return sorted(scores, key=lambda key: -scores[key])
 
 

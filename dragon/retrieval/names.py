@@ -100,17 +100,12 @@ def names(question: str) -> list[Name]:
     return found
 
 
-def lacking(question: str, *texts: str) -> list[Name]:
-    """The names in a question that none of the texts has: a passage, then what it stands under.
-
-    The first text with a thing of a name's kind decides: a line under room 12 may name room 13.
-    """
-    plain = [_plain(text) for text in texts]
-    return [name for name in names(question) if not _met(name, plain)]
-
-
 def meeting(question: str, hits: Sequence[H], texts_of: Callable[[H], Sequence[str]]) -> list[H]:
-    """The hits with most of the names in a question; none unless some hit has each name."""
+    """The hits with most of the names in a question; none unless some hit has each name.
+
+    The texts of a hit are a passage, then what it stands under. The first with a thing of a name's
+    kind decides: a line under room 12 may name room 13.
+    """
     named = names(question)
     if not named:
         return list(hits)
@@ -130,7 +125,7 @@ def _has(name: Name, text: str) -> bool | None:
     """Whether a text has the name; None if it has nothing of its kind."""
     kind, _, form = name.form.partition(" ")
     dates = [other for _, _, other in _dates(text)]
-    codes = {_code(token[0]) for token in _TOKEN.finditer(text)}
+    codes = _codes(text)
     match kind:
         case "date":
             whole = [other for other in dates if not other.endswith("-00")]
@@ -154,8 +149,7 @@ def _has(name: Name, text: str) -> bool | None:
         if numbered:
             return any(_holds(each, form) for each in numbered)
         if len(form) <= _SHORT:  # studio 1 is not year 1
-            left = _NUMBERED.sub(" ", text)
-            return form in {_code(token[0]) for token in _TOKEN.finditer(left)} or None
+            return form in _codes(_NUMBERED.sub(" ", text)) or None
     return form in codes or None
 
 
@@ -232,6 +226,16 @@ def _code(token: str) -> str:
     return re.sub(r"[-/:_',]", ".", joined)
 
 
+def _codes(text: str) -> set[str]:
+    return {_code(token[0]) for token in _TOKEN.finditer(text)}
+
+
+def _holds(numbers: str, form: str) -> bool:
+    if form in _codes(numbers):
+        return True
+    return form.isdigit() and any(int(a) <= int(form) <= int(b) for a, b in _RANGE.findall(numbers))
+
+
 def _shape(code: str) -> str:
     """The letters and runs of digits of a code, which codes of one kind share."""
     return re.sub(r"[^\W\d_]", "a", re.sub(r"\d+", "9", code))
@@ -244,12 +248,6 @@ def _label(word: str) -> str:
 def _labels(word: str) -> bool:
     """Whether a word before a number says what is numbered."""
     return len(word) > 1 and word.isalpha() and bool(content_words(word))
-
-
-def _holds(numbers: str, form: str) -> bool:
-    if form in {_code(token[0]) for token in _TOKEN.finditer(numbers)}:
-        return True
-    return form.isdigit() and any(int(a) <= int(form) <= int(b) for a, b in _RANGE.findall(numbers))
 
 
 def _is_an_amount(text: str, token: re.Match[str], following: str) -> bool:

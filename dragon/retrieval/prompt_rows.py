@@ -76,7 +76,6 @@ H = TypeVar("H", bound=Hit)
 def bare_row(
     tokenizer: Tokenizer, *, raw: bool, quotes: bool, begins: Begins = Begins.TURNS
 ) -> Row:
-    """The row of a side without passages."""
     quoted = quotes_of(tokenizer, [NO_ANSWER]) if quotes and not raw else ()
     return Row(tuple(tokenizer.bare_row(raw=raw, begins=begins)), BARE_RELEVANCE, quotes=quoted)
 
@@ -144,13 +143,11 @@ def context_row(
 
 
 def nothing_found(tokenizer: Tokenizer, begins: Begins = Begins.TURNS) -> Row:
-    """The row of a side that found nothing."""
     row = tokenizer.document_row(NOTHING_FOUND, begins=begins)
     return Row(tuple(row), BARE_RELEVANCE)
 
 
 def prompt(passages: Sequence[Hit], first: int) -> str:
-    """The instruction and the passages."""
     numbered = [
         f"[{number}] {', '.join(filter(None, (passage.title, passage.context)))}: {passage.text}"
         for number, passage in enumerate(passages, first)

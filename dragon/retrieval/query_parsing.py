@@ -138,20 +138,17 @@ def questions_of(message: str) -> tuple[str, ...]:
     Questions that refer back to another ("and when did she die?") are left out: alone they would
     match anybody.
     """
-    joined = [plain(part) for part in parts_of(message) if not POINTS_BACK.search(part)]
-    return (plain(message), *list(dict.fromkeys(joined))[-_MOST:])
-
-
-def parts_of(message: str) -> list[str]:
-    """The questions that a message joins, in order; none if it is one question."""
-    sentences = _SENTENCE.split(" ".join(plain(message).split()))
+    whole = plain(message)
+    sentences = _SENTENCE.split(" ".join(whole.split()))
     joined = [part for sentence in sentences for part in _apart(_MARK.sub("", sentence))]
     questions = [part for part in joined if _QUESTION.match(part) and content_words(part)]
-    return questions if len(questions) > 1 else []
+    if len(questions) < 2:
+        return (whole,)
+    alone = dict.fromkeys(plain(part) for part in questions if not POINTS_BACK.search(part))
+    return (whole, *list(alone)[-_MOST:])
 
 
 def _apart(sentence: str) -> list[str]:
-    """The questions that a sentence joins by a conjunction."""
     parts: list[str] = []
     start = 0
     for joint in _JOINT.finditer(sentence):

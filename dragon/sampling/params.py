@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -13,6 +12,13 @@ MAX_PENALTY = 2.0
 MIN_REPETITION, MAX_REPETITION = 0.01, 2.0
 MAX_GRAMMAR = 1 << 16  # characters
 MAX_COUNT = 1 << 31  # exclusive bound of token counts
+_RANGES = {
+    "temperature": (0.0, MAX_TEMPERATURE),
+    "min_p": (0.0, 1.0),
+    "repetition_penalty": (MIN_REPETITION, MAX_REPETITION),
+    "presence_penalty": (-MAX_PENALTY, MAX_PENALTY),
+    "frequency_penalty": (-MAX_PENALTY, MAX_PENALTY),
+}
 MAX_BIAS = 100.0
 MAX_BIASED = 1024  # tokens
 SEED_BITS = 64
@@ -107,23 +113,14 @@ class Sampling:
     grammar: str = ""
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.temperature) and 0.0 <= self.temperature <= MAX_TEMPERATURE):
-            raise InvalidRequestError(
-                f"temperature must lie between 0 and {MAX_TEMPERATURE:g}, got {self.temperature}",
-                param="temperature",
-            )
+        for param, (least, most) in _RANGES.items():
+            if not least <= (value := getattr(self, param)) <= most:
+                raise InvalidRequestError(
+                    f"{param} must lie between {least:g} and {most:g}, got {value}", param=param
+                )
         if not 0.0 < self.top_p <= 1.0:
             raise InvalidRequestError(
                 f"top_p must lie above 0 and at most at 1, got {self.top_p}", param="top_p"
-            )
-        if not 0.0 <= self.min_p <= 1.0:
-            raise InvalidRequestError(
-                f"min_p must lie between 0 and 1, got {self.min_p}", param="min_p"
-            )
-        if not MIN_REPETITION <= self.repetition_penalty <= MAX_REPETITION:
-            raise InvalidRequestError(
-                f"repetition_penalty must lie between {MIN_REPETITION:g} and {MAX_REPETITION:g}",
-                param="repetition_penalty",
             )
         for param in ("top_k", "min_tokens"):
             if not 0 <= getattr(self, param) < MAX_COUNT:
@@ -136,11 +133,6 @@ class Sampling:
             raise InvalidRequestError("seed must fit into 64 bits", param="seed")
         if not 0 <= self.stream < 1 << STREAM_BITS:
             raise InvalidRequestError("too many choices in one request", param="n")
-        for param in ("presence_penalty", "frequency_penalty"):
-            if not abs(getattr(self, param)) <= MAX_PENALTY:
-                raise InvalidRequestError(
-                    f"{param} must lie between -{MAX_PENALTY:g} and {MAX_PENALTY:g}", param=param
-                )
         if len(self.logit_bias) > MAX_BIASED:
             raise InvalidRequestError(
                 f"logit_bias may name at most {MAX_BIASED} tokens", param="logit_bias"

@@ -85,14 +85,14 @@ def bounded(
         kept, _ = truncated(ids, np.rint(public * (1 << 40)).astype(np.int64), sampling)
         inside = np.isin(ids, kept)
         ids, b, p, public = ids[inside], b[inside], p[inside], public[inside]
-    without = _tempered(public, sampling.temperature)
+    without = tempered(public, sampling.temperature)
     if not p.any() or allowance <= 0.0:
         return Bounded(ids, without, 0.0, 0.0)
     # What p gives to other tokens goes to b: the device keeps its mass within the nucleus.
     change = p * b.sum() - b * p.sum()
 
     def at(share: float) -> Bounded:
-        log_p = _tempered(np.maximum(public + share * change, 0.0), sampling.temperature)
+        log_p = tempered(np.maximum(public + share * change, 0.0), sampling.temperature)
         there, back = divergence(log_p, without, order), divergence(without, log_p, order)
         return Bounded(ids, log_p, share, max(there, back))
 
@@ -115,16 +115,11 @@ def drawn(ids: Ids, log_p: Floats, key: bytes, position: int) -> int:
     return int(ids[np.argmax(scores)])
 
 
-def log_weights(wire: WireDistribution, temperature: float) -> Floats:
-    """The logarithms of a distribution at a temperature, float64 [n]."""
-    return _tempered(wire.weights.astype(np.float64), temperature)
-
-
-def _tempered(weights: Floats, temperature: float) -> Floats:
+def tempered(weights: Floats | Ids, temperature: float) -> Floats:
+    """The logarithms of weights [n] at a temperature, scaled to a distribution: float64 [n]."""
     with np.errstate(divide="ignore"):
         logs = np.log(weights) / temperature
-    tempered: Floats = logs - _log_sum(logs)
-    return tempered
+    return logs - _log_sum(logs)
 
 
 def _log_sum(logs: Floats) -> float:
@@ -186,11 +181,9 @@ class Budget:
 
     @property
     def epsilon(self) -> float:
-        """The epsilon spent so far, at `DELTA`."""
         return epsilon_of(self.order, self.spent)
 
     def report(self) -> dict[str, float]:
-        """Allowed and spent epsilon, at delta."""
         allowed = epsilon_of(self.order, self.total)
         return {"allowed": allowed, "spent": self.epsilon, "delta": DELTA}
 

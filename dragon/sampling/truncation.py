@@ -17,30 +17,18 @@ STEPS = 1 << 16
 
 def truncated(ids: Ids, weights: Ids, sampling: Sampling) -> tuple[Ids, Ids]:
     """The tokens that may be chosen, of rising ids [n] and their weights [n]."""
-    ids, weights = likely(ids, weights, sampling.min_p)
-    ids, weights = heaviest(ids, weights, sampling.top_k)
+    if sampling.min_p > 0.0:
+        likely = weights >= least_likely(int(weights.max()), sampling.min_p)
+        ids, weights = ids[likely], weights[likely]
+    if 0 < sampling.top_k < len(ids):  # ties to the lowest id
+        heaviest = np.sort(np.lexsort((ids, -weights))[: sampling.top_k])
+        ids, weights = ids[heaviest], weights[heaviest]
     return nucleus(ids, weights, sampling.top_p)
-
-
-def likely(ids: Ids, weights: Ids, min_p: float) -> tuple[Ids, Ids]:
-    """The tokens that weigh at least `min_p` times the heaviest."""
-    if min_p == 0.0:
-        return ids, weights
-    kept = weights >= least_likely(int(weights.max()), min_p)
-    return ids[kept], weights[kept]
 
 
 def least_likely(most: int, min_p: float) -> int:
     """The least weight kept by `min_p` if the heaviest token weighs `most`."""
     return -(-round(min_p * STEPS) * most // STEPS)  # ceiling, in unbounded integers
-
-
-def heaviest(ids: Ids, weights: Ids, top_k: int) -> tuple[Ids, Ids]:
-    """The `top_k` heaviest tokens, ties to the lowest id; all tokens if it is 0."""
-    if not 0 < top_k < len(ids):
-        return ids, weights
-    kept = np.sort(np.lexsort((ids, -weights))[:top_k])
-    return ids[kept], weights[kept]
 
 
 def nucleus(ids: Ids, weights: Ids, top_p: float) -> tuple[Ids, Ids]:

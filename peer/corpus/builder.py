@@ -11,23 +11,23 @@ import errno
 import itertools
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-from pydantic import TypeAdapter
+from pydantic import BaseModel
 from rich.progress import Progress
 
 from dragon.errors import ConfigurationError, DocumentError, StorageError
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.index import Vectors
 from dragon.whole_file import write_whole
-from peer.corpus.parts import PART, CorpusPassage, Workers, parts, passages_of
+from peer.corpus.parts import PART, Part, parts, passages_of
 from peer.corpus.passage_reader import read_records
-from peer.corpus.prebuilt import Prebuilt
+from peer.corpus.prebuilt import prebuilt
 from peer.corpus.shard import FILES, PASSAGES, VECTORS, ShardWriter
 from peer.corpus.store import Corpus, shard_name, shard_of
 from peer.corpus.versions import (
@@ -42,11 +42,11 @@ from peer.corpus.versions import (
 )
 
 _STATE = "state.json"
-_Embedded = Callable[[Iterable[list[CorpusPassage]]], Iterator[tuple[list[CorpusPassage], Vectors]]]
+Embed = Callable[[Iterable[Part]], Generator[tuple[Part, Vectors]]]
+"""Gives parts their vectors, in order."""
 
 
-@dataclass(frozen=True)
-class _Plan:
+class _Plan(BaseModel):
     """The inputs of a build; a build with the same plan resumes another's work."""
 
     form: int
@@ -56,8 +56,7 @@ class _Plan:
     base: str
 
 
-@dataclass(frozen=True)
-class _State:
+class _State(BaseModel):
     """Progress so far: `documents` of the source, and `passages` including the base's."""
 
     plan: _Plan
@@ -65,27 +64,13 @@ class _State:
     documents: int
     passages: int
 
-    @classmethod
-    def read(cls, directory: Path) -> _State | None:
-        """The state of an earlier build, if there is one."""
-        try:
-            return _JSON.validate_json((directory / _STATE).read_bytes())
-        except (OSError, ValueError):
-            return None
-
     def write(self, directory: Path) -> None:
-        write_whole(directory / _STATE, _JSON.dump_json(self).decode())
-
-
-_JSON = TypeAdapter(_State)
+        write_whole(directory / _STATE, self.model_dump_json())
 
 
 @dataclass(frozen=True)
 class Sharding:
-    """Documents are distributed over `shards` by a hash of their ids.
-
-    A shard of more than `flat_up_to` passages gets an index of their vectors.
-    """
+    """How many shards; those of more than `flat_up_to` passages get an index of their vectors."""
 
     shards: int = 1
     flat_up_to: int = FLAT_UP_TO
@@ -97,14 +82,14 @@ def build(
     embedder: TextEmbedder,
     sharding: Sharding | None = Sharding(),
     *,
-    workers: Workers | None = None,
+    embed: Embed | None = None,
     progress: Progress | None = None,
 ) -> Manifest:
     """Build a version of the corpus at `out`, and make it the one served.
 
     `source` is a file (see peer.corpus.passage_reader); every sentence of a text becomes a passage.
     Without `sharding`, the new version also contains the one served, and is sharded like it.
-    `workers` compute the vectors if given, else `embedder`.
+    `embed` computes the vectors if given, else `embedder` in this process.
 
     After a failure the corpus is as it was, and the same build resumes where it stopped. Raises
     ConfigurationError if `source` is missing or `out` is not a corpus, DocumentError with a line
@@ -116,21 +101,25 @@ def build(
     documents = _count(source, progress)
     versions = Versions(out)
     base: Corpus | None = None
-    before: Manifest | None = None
     if sharding is None:
-        with closing(Corpus.open(out, embedder)) as base:  # only its files are read from here on
-            before = base.info()
-        sharding = Sharding(before.shards, before.flat_up_to)
-    made_from = SourceFile(source.name, digest_of(source), documents)
+        base = Corpus.open(out, embedder)
+        base.close()  # only its files are read from here on
+        sharding = Sharding(base.manifest.shards, base.manifest.flat_up_to)
+    before = base.manifest if base else None
+    made_from = SourceFile(name=source.name, digest=digest_of(source), documents=documents)
     plan = _Plan(
-        FORM, made_from, embedder.fingerprint, sharding.shards, base.version if base else ""
+        form=FORM,
+        source=made_from,
+        embedder=embedder.fingerprint,
+        shards=sharding.shards,
+        base=base.version if base else "",
     )
     with versions.building() as directory, _room(out):
         try:
             state = _begun(directory, plan, base, versions)
             with _writers(directory, plan, embedder.dim) as writers:
-                vectors = workers.embedded if workers else _alone(source, embedder)
-                state = _fill(source, directory, state, writers, vectors, progress)
+                embed = embed or _alone(source, embedder)
+                state = _fill(source, directory, state, writers, embed, progress)
                 passages, words = _finish(state, writers, sharding.flat_up_to, progress)
         except DocumentError:
             versions.discard()
@@ -148,7 +137,7 @@ def build(
             built=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             files=_described(directory),
         )
-        (directory / MANIFEST).write_text(manifest.json(), encoding="utf-8")
+        (directory / MANIFEST).write_text(manifest.model_dump_json(indent=2), encoding="utf-8")
         (versions.publish() / _STATE).unlink()
     return manifest
 
@@ -171,24 +160,24 @@ def _count(source: Path, progress: Progress) -> int:
 
 def _begun(directory: Path, plan: _Plan, base: Corpus | None, versions: Versions) -> _State:
     """The progress of a build with this plan; another plan's work is removed."""
-    state = _State.read(directory)
-    if state is not None and state.plan == plan:
-        return state
+    with suppress(OSError, ValueError):
+        state = _State.model_validate_json((directory / _STATE).read_bytes())
+        if state.plan == plan:
+            return state
     shutil.rmtree(directory)
     directory.mkdir()
     if base is not None:
         for number in range(plan.shards):
-            old, new = (
-                versions.path(base.version) / shard_name(number),
-                directory / shard_name(number),
-            )
+            old = versions.path(base.version) / shard_name(number)
+            new = directory / shard_name(number)
             new.mkdir()
             for name in (PASSAGES, VECTORS):
                 shutil.copyfile(old / name, new / name)
-        with _writers(directory, plan, base.info().dimension) as writers:
+        with _writers(directory, plan, base.manifest.dimension) as writers:
             for writer in writers:
                 writer.begin()
-    state = _State(plan, parts=0, documents=0, passages=base.info().passages if base else 0)
+    passages = base.manifest.passages if base else 0
+    state = _State(plan=plan, parts=0, documents=0, passages=passages)
     state.write(directory)
     return state
 
@@ -202,12 +191,9 @@ def _writers(directory: Path, plan: _Plan, dimension: int) -> Iterator[list[Shar
         ]
 
 
-def _alone(source: Path, embedder: TextEmbedder) -> _Embedded:
-    """Vectors computed in this process."""
-    prebuilt = Prebuilt.of(source, embedder)
-    return lambda every: (
-        (part, prebuilt.embed([each.embedded for each in part])) for part in every
-    )
+def _alone(source: Path, embedder: TextEmbedder) -> Embed:
+    embed = prebuilt(source, embedder)
+    return lambda every: ((part, embed([each.embedded for each in part])) for part in every)
 
 
 def _fill(
@@ -215,36 +201,35 @@ def _fill(
     directory: Path,
     state: _State,
     writers: Sequence[ShardWriter],
-    embedded: _Embedded,
+    embed: Embed,
     progress: Progress,
 ) -> _State:
-    """Add the rest of the source to the shards."""
     total = state.plan.source.documents
     task = progress.add_task(source.name, total=total, completed=state.documents)
     records = itertools.islice(read_records(source), state.documents, None)
-    for passages, vectors in embedded(parts(records, PART)):
-        ids = np.arange(len(passages)) + state.passages + 1
-        homes = np.array([shard_of(each.record.id, len(writers)) for each in passages])
-        for number, writer in enumerate(writers):
-            if writer.parts > state.parts:  # its commit came before a kill, others' did not
-                continue
-            own = np.flatnonzero(homes == number)
-            writer.add(ids[own].tolist(), [passages[place] for place in own], vectors[own])
-        state = replace(
-            state,
-            parts=state.parts + 1,
-            documents=state.documents + sum(each.part == 0 for each in passages),
-            passages=state.passages + len(passages),
-        )
-        state.write(directory)
-        progress.update(task, completed=state.documents)
+    with closing(embed(parts(records, PART))) as made:
+        for passages, vectors in made:
+            ids = np.arange(len(passages)) + state.passages + 1
+            homes = np.array([shard_of(each.record.id, len(writers)) for each in passages])
+            for number, writer in enumerate(writers):
+                if writer.parts > state.parts:  # its commit came before a kill, others' did not
+                    continue
+                own = np.flatnonzero(homes == number)
+                writer.add(ids[own].tolist(), [passages[place] for place in own], vectors[own])
+            state = _State(
+                plan=state.plan,
+                parts=state.parts + 1,
+                documents=state.documents + sum(each.part == 0 for each in passages),
+                passages=state.passages + len(passages),
+            )
+            state.write(directory)
+            progress.update(task, completed=state.documents)
     return state
 
 
 def _finish(
     state: _State, writers: Sequence[ShardWriter], flat_up_to: int, progress: Progress
 ) -> tuple[int, int]:
-    """Write the files that need all passages; returns the numbers of passages and words."""
     task = progress.add_task("index", total=state.passages)
     counts = [writer.finish(flat_up_to, partial(progress.advance, task)) for writer in writers]
     return sum(passages for passages, _ in counts), sum(words for _, words in counts)
@@ -253,7 +238,9 @@ def _finish(
 def _described(directory: Path) -> dict[str, FileDigest]:
     found = sorted(path for path in directory.glob("*/*") if path.name in FILES)
     return {
-        str(path.relative_to(directory)): FileDigest(path.stat().st_size, digest_of(path))
+        str(path.relative_to(directory)): FileDigest(
+            bytes=path.stat().st_size, sha256=digest_of(path)
+        )
         for path in found
     }
 

@@ -7,23 +7,21 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
 from pathlib import Path
-from typing import Self
 
 from dragon.errors import StorageError
 from dragon.retrieval.chunking import embedded_text, sentences
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.index import Vectors
 from peer.corpus.passage_reader import SourceRecord
-from peer.corpus.prebuilt import Prebuilt
+from peer.corpus.prebuilt import prebuilt
 
-PART = 2048
-"""The least number of passages in a part, except the last; a kill loses the work on one."""
+PART = 2048  # the least number of passages in a part, except the last; a kill loses the work on one
 
 
 @dataclass(frozen=True)
@@ -48,9 +46,12 @@ def passages_of(record: SourceRecord) -> list[CorpusPassage]:
     ]
 
 
-def parts(records: Iterable[SourceRecord], least: int = PART) -> Iterator[list[CorpusPassage]]:
+Part = list[CorpusPassage]
+
+
+def parts(records: Iterable[SourceRecord], least: int) -> Iterator[Part]:
     """The passages of whole documents, at least `least` at a time."""
-    part: list[CorpusPassage] = []
+    part: Part = []
     for record in records:
         part += passages_of(record)
         if len(part) >= least:
@@ -60,55 +61,45 @@ def parts(records: Iterable[SourceRecord], least: int = PART) -> Iterator[list[C
         yield part
 
 
-class Workers:
-    """Processes that embed, each with its own model; one core each."""
+def embedded(
+    every: Iterable[Part], count: int, embedder: Path | None, source: Path
+) -> Generator[tuple[Part, Vectors]]:
+    """Parts in order with their vectors, from `count` processes with a model and a core each.
 
-    def __init__(self, count: int, embedder: Path | None, source: Path) -> None:
-        self._count = count
-        self._pool = ProcessPoolExecutor(count, get_context("spawn"), _begin, (embedder, source))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._pool.shutdown(cancel_futures=True)
-
-    def embedded(
-        self, source: Iterable[list[CorpusPassage]]
-    ) -> Iterator[tuple[list[CorpusPassage], Vectors]]:
-        """Parts in order, with their vectors. Raises StorageError if a process dies.
-
-        At most two parts per process are in progress.
-        """
-        under_way: deque[tuple[list[CorpusPassage], Future[Vectors]]] = deque()
-        left = iter(source)
-        try:
-            while True:
-                for part in itertools.islice(left, 2 * self._count - len(under_way)):
-                    texts = [passage.embedded for passage in part]
-                    under_way.append((part, self._pool.submit(_embed, texts)))
-                if not under_way:
-                    return
-                part, vectors = under_way.popleft()
-                yield part, vectors.result()
-        except BrokenProcessPool as error:
-            raise StorageError(
-                "An embedding process has died, perhaps for lack of memory. Run the same command "
-                "again, with fewer --processes: it resumes where it was."
-            ) from error
+    At most two parts per process are in progress. Raises StorageError if a process dies.
+    """
+    pool = ProcessPoolExecutor(count, get_context("spawn"), _begin, (embedder, source))
+    under_way: deque[tuple[Part, Future[Vectors]]] = deque()
+    left = iter(every)
+    try:
+        while True:
+            for part in itertools.islice(left, 2 * count - len(under_way)):
+                texts = [passage.embedded for passage in part]
+                under_way.append((part, pool.submit(_embed, texts)))
+            if not under_way:
+                return
+            part, vectors = under_way.popleft()
+            yield part, vectors.result()
+    except BrokenProcessPool as error:
+        raise StorageError(
+            "An embedding process has died, perhaps for lack of memory. Run the same command "
+            "again, with fewer --processes: it resumes where it was."
+        ) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
-_prebuilt: Prebuilt  # a worker's
+_vectors_of: Callable[[Sequence[str]], Vectors]  # a worker's
 
 
 def _begin(embedder: Path | None, source: Path) -> None:
-    global _prebuilt
+    global _vectors_of
     import torch
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all; the parent ends the workers
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(1)
-    _prebuilt = Prebuilt.of(source, Embedder.load(embedder))
+    _vectors_of = prebuilt(source, Embedder.load(embedder))
 
 
 def _end_with_parent() -> None:
@@ -119,4 +110,4 @@ def _end_with_parent() -> None:
 
 
 def _embed(texts: Sequence[str]) -> Vectors:
-    return _prebuilt.embed(texts)
+    return _vectors_of(texts)

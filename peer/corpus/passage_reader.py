@@ -65,7 +65,7 @@ def _rows(file: BinaryIO) -> Iterator[SourceRecord]:
         for batch in ParquetFile(file).iter_batches(_ROWS, columns=list(COLUMNS)):
             for value in batch.to_pylist():
                 number += 1
-                yield _named(number, value)
+                yield _record(number, value)
     except ArrowException as error:
         raise MalformedLineError(number + 1, f"it is not valid Parquet ({error})") from None
 
@@ -110,17 +110,7 @@ def _json_record(number: int, line: str) -> SourceRecord:
         raise MalformedLineError(number, reason) from None
     if not isinstance(value, dict):
         raise MalformedLineError(number, "it is not a JSON object")
-    return _named(number, value)
-
-
-def _named(number: int, value: Mapping[str, Any]) -> SourceRecord:
-    for column in COLUMNS:
-        if column not in value:
-            raise MalformedLineError(number, f"'{column}' is missing")
-        text_or_id = str if column != "id" else (str, int)
-        if not isinstance(value[column], text_or_id) or isinstance(value[column], bool):
-            raise MalformedLineError(number, f"'{column}' is not a string")
-    return _record(number, str(value["id"]), value["title"], value["text"])
+    return _record(number, value)
 
 
 def _tab_separated(columns: Sequence[str], number: int, line: str) -> SourceRecord:
@@ -128,8 +118,7 @@ def _tab_separated(columns: Sequence[str], number: int, line: str) -> SourceReco
     if len(fields) != len(columns):
         reason = f"it has {len(fields)} tab-separated fields instead of 3 (id, title, text)"
         raise MalformedLineError(number, reason)
-    named = dict(zip(columns, map(_unquoted, fields), strict=True))
-    return _record(number, named["id"], named["title"], named["text"])
+    return _record(number, dict(zip(columns, map(_unquoted, fields), strict=True)))
 
 
 def _unquoted(field: str) -> str:
@@ -138,10 +127,15 @@ def _unquoted(field: str) -> str:
     return field
 
 
-def _record(number: int, identity: str, title: str, text: str) -> SourceRecord:
-    identity, title, text = identity.strip(), title.strip(), text.strip()
-    if not identity:
-        raise MalformedLineError(number, "'id' is empty")
-    if not text:
-        raise MalformedLineError(number, "'text' is empty")
-    return SourceRecord(number, identity, title, text)
+def _record(number: int, value: Mapping[str, Any]) -> SourceRecord:
+    fields: dict[str, str] = {}
+    for column in COLUMNS:
+        if column not in value:
+            raise MalformedLineError(number, f"'{column}' is missing")
+        text_or_id = str if column != "id" else (str, int)
+        if not isinstance(value[column], text_or_id) or isinstance(value[column], bool):
+            raise MalformedLineError(number, f"'{column}' is not a string")
+        fields[column] = str(value[column]).strip()
+        if not fields[column] and column != "title":
+            raise MalformedLineError(number, f"'{column}' is empty")
+    return SourceRecord(number, **fields)

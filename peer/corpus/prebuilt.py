@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -24,38 +25,27 @@ from dragon.retrieval.index import Vectors
 _DIGEST_BYTES = 16
 
 
-class Prebuilt:
-    """An embedder with vectors of some texts: `known` maps the texts' digests to them."""
+def prebuilt(source: Path, embedder: TextEmbedder) -> Callable[[Sequence[str]], Vectors]:
+    """The embedder's `embed`, with its vectors in the file beside `source`, in half precision."""
+    known: dict[bytes, Vectors] = {}
+    with suppress(OSError, SafetensorError), safe_open(_beside(source), framework="numpy") as file:
+        if file.metadata() == {"embedder": embedder.fingerprint}:
+            vectors = file.get_tensor("vectors").astype(np.float32)
+            digests = map(bytes, file.get_tensor("digests"))
+            known.update(zip(digests, vectors, strict=True))
 
-    def __init__(self, embedder: TextEmbedder, known: Mapping[bytes, Vectors]) -> None:
-        self._embedder = embedder
-        self._known = known
+    def embed(texts: Sequence[str]) -> Vectors:
+        new = [text for text in texts if _digest(text) not in known]
+        made = dict(zip(new, embedder.embed(new), strict=True))
+        return np.stack([made[text] if text in made else known[_digest(text)] for text in texts])
 
-    @classmethod
-    def of(cls, source: Path, embedder: TextEmbedder) -> Prebuilt:
-        """Use the file beside `source`, if there is one of this embedder."""
-        try:
-            with safe_open(_beside(source), framework="numpy") as file:
-                if file.metadata() != {"embedder": embedder.fingerprint}:
-                    return cls(embedder, {})
-                digests, vectors = file.get_tensor("digests"), file.get_tensor("vectors")
-        except (OSError, SafetensorError):
-            return cls(embedder, {})
-        whole = vectors.astype(np.float32)
-        return cls(embedder, {key.tobytes(): v for key, v in zip(digests, whole, strict=True)})
-
-    def embed(self, texts: Sequence[str]) -> Vectors:
-        """Vectors of length 1, float32 [len(texts), dim]; known ones are in half precision."""
-        new = [text for text in texts if _digest(text) not in self._known]
-        made = dict(zip(new, self._embedder.embed(new), strict=True))
-        vectors = [made[text] if text in made else self._known[_digest(text)] for text in texts]
-        return np.stack(vectors)
+    return embed
 
 
 def write(source: Path, texts: Sequence[str], embedder: TextEmbedder) -> None:
     """Write the file beside `source`, reusing the vectors it has of this embedder."""
     digests = np.stack([np.frombuffer(_digest(text), dtype=np.uint8) for text in texts])
-    vectors = Prebuilt.of(source, embedder).embed(texts).astype(np.float16)
+    vectors = prebuilt(source, embedder)(texts).astype(np.float16)
     tensors = {"digests": digests, "vectors": vectors}
     save_file(tensors, _beside(source), {"embedder": embedder.fingerprint})
 

@@ -109,10 +109,7 @@ class VectorFile:
 
 
 class DiskIndex:
-    """An index written by `build_index`, over the vectors it was built from. Thread-safe.
-
-    A query probes `probes` inverted lists and compares `read` candidates.
-    """
+    """An index of `vectors`, which probes lists for `read` candidates to compare. Thread-safe."""
 
     def __init__(
         self, path: Path, vectors: VectorFile, probes: int = _PROBES, read: int = _READ
@@ -142,10 +139,7 @@ class DiskIndex:
 
 
 def build_index(path: Path, vectors: VectorFile, advance: Callable[[int], None]) -> None:
-    """Write an index of all vectors; there must be at least 256.
-
-    `advance` is called with the number of vectors added. Raises OSError.
-    """
+    """Write an index of at least 256 vectors; `advance` is told of those added. Raises OSError."""
     count, dim = len(vectors), vectors.dim
     lists = 2 * math.isqrt(count)
     coarse = faiss.IndexFlatIP(dim)
@@ -199,7 +193,6 @@ class Shard:
         return len(self._ids)
 
     def close(self) -> None:
-        """Close the files; no search is possible afterwards."""
         self._passages.close()
         self._file.close()
 

@@ -12,10 +12,12 @@ import math
 import sqlite3
 import threading
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, TypeVar, cast
 
@@ -40,27 +42,20 @@ _PLACES = 20_000
 would exceed it are left out."""
 
 _LEAST_WEIGHT = 1e-6  # for a word in more than half of all passages, as in SQLite
-
-_AGAIN_S = 1.0
-"""How often to check whether an excluded shard is back."""
-
-_SEARCHES = 32
-"""The most concurrent requests to shards."""
+_AGAIN_S = 1.0  # how often to check whether an excluded shard is back
+_SEARCHES = 32  # the most concurrent requests to shards
 
 _without: ContextVar[set[int]] = ContextVar("without")
 
 
 class Corpus:
-    """A version opened for search; `version` is its name. Thread-safe.
-
-    If it is `far`, searches wait for other processes.
-    """
+    """A version opened for search, by other processes if it is `far`. Thread-safe."""
 
     far = False
 
     def __init__(self, version: str, manifest: Manifest, shards: Sequence[Shard]) -> None:
         self.version = version
-        self._manifest = manifest
+        self.manifest = manifest
         self._shards = shards
 
     @classmethod
@@ -93,7 +88,6 @@ class Corpus:
         return corpus
 
     def close(self) -> None:
-        """Close the files; no search is possible afterwards."""
         for shard in self._shards:
             shard.close()
 
@@ -107,15 +101,8 @@ class Corpus:
         finally:
             _without.reset(token)
 
-    def info(self) -> Manifest:
-        """The contents of the corpus and the embedder it was built with."""
-        return self._manifest
-
     def search(self, query: str, vector: npt.NDArray[np.float32], k: int) -> list[Hit]:
-        """Unscored candidates for the best k passages, near-duplicates removed.
-
-        `vector` is the query's embedding, float32 [dim].
-        """
+        """Unscored candidates for the best k passages, near-duplicates removed."""
         wanted = max(CANDIDATES, 4 * k)
         near, worded = self.nearest(vector, wanted), self.worded(query, wanted)
         candidates = set(fused([key for key, _ in near], [key for key, _ in worded])[:wanted])
@@ -125,20 +112,17 @@ class Corpus:
             return list(zip(rows, shard.vectors([row.id for row in rows]), strict=True))
 
         found = [each for one in self._of_all(held) for each in one]
-        return distinct(
-            Hit(*row[:4], score=0.0, relevance=0.0, context=row.context, vector=vector)
-            for row, vector in sorted(found, key=lambda each: each[0].id)
-        )
+        found.sort(key=lambda each: each[0].id)
+        return distinct(replace(_hit(row), vector=vector) for row, vector in found)
 
     def nearest(self, vector: Vectors, k: int) -> list[Scored]:
-        """The k passages whose vectors are nearest to one [dim], best first, ties by id."""
         return _best(self._of_all(lambda shard: shard.nearest(vector, k)), k)
 
     def worded(self, query: str, k: int) -> list[Scored]:
         """The k passages that share most words with the query, by BM25, best first, ties by id."""
         if not (weights := self._weights(query)):
             return []
-        mean = self._manifest.words / self._manifest.passages
+        mean = self.manifest.words / self.manifest.passages
         return _best(self._of_all(lambda shard: shard.worded(weights, mean, k)), k)
 
     def spelled(self, question: str) -> dict[str, str]:
@@ -152,14 +136,9 @@ class Corpus:
         }
 
     def near(self, hit: Hit) -> list[Hit]:
-        """The sentences of a passage's document around it, in order, itself among them."""
         number = shard_of(hit.document, len(self._shards))
         found = self._of([number], lambda shard: shard.near(hit.document, hit.id))
-        return [
-            Hit(*row[:4], score=0.0, relevance=0.0, context=row.context)
-            for rows in found
-            for row in rows
-        ]
+        return [_hit(row) for rows in found for row in rows]
 
     def _of_all(self, ask: Callable[[Shard], T]) -> Iterable[T]:
         return self._of(range(len(self._shards)), ask)
@@ -175,16 +154,15 @@ class Corpus:
         for word, count in sorted(frequencies.items(), key=lambda each: (each[1], each[0])):
             if (left := left - count) < 0:
                 break
-            rarity = math.log((self._manifest.passages - count + 0.5) / (count + 0.5))
+            rarity = math.log((self.manifest.passages - count + 0.5) / (count + 0.5))
             weights[word] = max(rarity, _LEAST_WEIGHT)
         return weights
 
     def _frequencies(self, words: Sequence[str]) -> dict[str, int]:
         """How many passages have each word; words that none has are left out."""
-        frequencies: dict[str, int] = {}
+        frequencies = Counter[str]()
         for found in self._of_all(lambda shard: shard.frequencies(words)):
-            for word, count in found.items():
-                frequencies[word] = frequencies.get(word, 0) + count
+            frequencies.update(found)
         return frequencies
 
 
@@ -211,6 +189,10 @@ def shard_name(number: int) -> str:
     return f"shard-{number}"
 
 
+def _hit(row: StoredPassage) -> Hit:
+    return Hit(*row[:4], score=0.0, relevance=0.0, context=row.context)
+
+
 def _best(found: Iterable[Sequence[Scored]], k: int) -> list[Scored]:
     merged = (each for one in found for each in one)
     return sorted(merged, key=lambda each: (-each[1], each[0]))[:k]
@@ -225,10 +207,7 @@ Ask = Callable[[int, str, str, Sequence[Any]], Any]
 
 
 class FarShard:
-    """A remote shard, which calls the methods of `Shard` in the process that serves it.
-
-    Methods raise `ShardError`.
-    """
+    """Calls the methods of `Shard` in the process that serves it. They raise `ShardError`."""
 
     def __init__(self, number: int, version: str, ask: Ask) -> None:
         self._where = number, version
@@ -239,10 +218,7 @@ class FarShard:
 
 
 class FarCorpus(Corpus):
-    """Asks all shards at once. One that fails or is late is excluded until it answers again.
-
-    A search without it finds what the others have.
-    """
+    """Asks all shards at once; one that fails or is late is excluded until it answers again."""
 
     far = True
 
@@ -279,21 +255,20 @@ class FarCorpus(Corpus):
         self._closed.set()
 
     def _of(self, numbers: Iterable[int], ask: Callable[[Shard], T]) -> list[T]:
-        without = _without.get(None)
+        without = _without.get(set())
         asked: dict[int, Future[T]] = {}
         for number in numbers:
-            if number not in self._away:
-                asked[number] = self._threads.submit(ask, self._shards[number])
-            elif without is not None:
+            if number in self._away:
                 without.add(number)
+            else:
+                asked[number] = self._threads.submit(ask, self._shards[number])
         answers = []
         for number, answer in asked.items():
             try:
                 answers.append(answer.result())
             except ShardError as error:
                 self._leave_out(number, error)
-                if without is not None:
-                    without.add(number)
+                without.add(number)
         return answers
 
     def _leave_out(self, number: int, error: ShardError) -> None:

@@ -17,10 +17,9 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel
 
 from dragon.errors import ConfigurationError
 from dragon.whole_file import synchronise, write_whole
@@ -42,7 +41,6 @@ class Versions:
 
     @property
     def names(self) -> list[str]:
-        """All complete versions, oldest first."""
         return [f"v{n}" for n in self._numbers() if (self.root / f"v{n}" / MANIFEST).exists()]
 
     @property
@@ -112,7 +110,8 @@ class Versions:
         It may hold an earlier build's work. Raises ConfigurationError if another process is
         building, or `root` is something else.
         """
-        if self.root.exists() and not self._ours():
+        ours = (self.root / CURRENT, self.root / BUILDING)
+        if self.root.exists() and any(self.root.iterdir()) and not any(p.exists() for p in ours):
             raise ConfigurationError(
                 f"{self.root} exists and is not a corpus. Choose another place."
             )
@@ -151,20 +150,12 @@ class Versions:
         return self.root / name
 
     def _numbers(self) -> list[int]:
-        """The numbers of all versions, complete or not, in order."""
         names = (path.name for path in self.root.glob("v*"))
         return sorted(int(name[1:]) for name in names if re.fullmatch(r"v\d+", name))
 
-    def _ours(self) -> bool:
-        ours = (self.root / CURRENT, self.root / BUILDING)
-        return any(path.exists() for path in ours) or not any(self.root.iterdir())
-
 
 def outdated(root: Path, source: Path) -> bool:
-    """Whether a corpus, made only from a file of this name, is out of date.
-
-    It is if it has another form, the text has changed, or the build is incomplete.
-    """
+    """Whether a corpus made of this file alone has another form or text, or was not finished."""
     versions = Versions(root)
     try:
         if (root / CURRENT).exists():
@@ -177,8 +168,7 @@ def outdated(root: Path, source: Path) -> bool:
     return (root / BUILDING).exists()
 
 
-@dataclass(frozen=True)
-class SourceFile:
+class SourceFile(BaseModel, frozen=True):
     """A file that documents were read from; `digest` is its SHA-256."""
 
     name: str
@@ -186,16 +176,14 @@ class SourceFile:
     documents: int
 
 
-@dataclass(frozen=True)
-class FileDigest:
+class FileDigest(BaseModel, frozen=True):
     """The expected size and SHA-256 of a file."""
 
     bytes: int
     sha256: str
 
 
-@dataclass(frozen=True)
-class Manifest:
+class Manifest(BaseModel, frozen=True):
     """A version's contents, and what it was built with.
 
     `words` counts those of all titles and texts, `embedder` is its fingerprint. `files` are keyed
@@ -217,10 +205,7 @@ class Manifest:
     @classmethod
     def read(cls, version: Path) -> Manifest:
         """A version's manifest. Raises FileNotFoundError, or ValueError if it is invalid."""
-        return _JSON.validate_json((version / MANIFEST).read_bytes())
-
-    def json(self) -> str:
-        return _JSON.dump_json(self, indent=2).decode() + "\n"
+        return cls.model_validate_json((version / MANIFEST).read_bytes())
 
     def verify(self, version: Path) -> None:
         """Read every file. Raises ConfigurationError naming the first that has changed."""
@@ -232,9 +217,6 @@ class Manifest:
                 raise ConfigurationError(f"{path} cannot be read ({error.strerror})") from error
             if not same:
                 raise ConfigurationError(f"{path} is not as it was built")
-
-
-_JSON = TypeAdapter(Manifest)
 
 
 def digest_of(path: Path) -> str:

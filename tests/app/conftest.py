@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import threading
 import time
@@ -27,7 +28,6 @@ from app.conversations.background_run import BackgroundRun, BackgroundRuns
 from app.conversations.store import ConversationStore
 from app.documents.store import DocumentStore
 from app.embeddings import EmbeddingService
-from app.generation.accumulator import ObservedGeneration
 from app.generation.admission import Admission, Threads
 from app.generation.events import GenerationRequest
 from app.ledger.writer import Ledger
@@ -129,12 +129,11 @@ def state(
         lambda: 1,
         Pace(LinkMeter(), DecodeDelay()),
     )
-    answers = ObservedGeneration(generation.generate, metrics)
+    generation.observers = (metrics,)
     return AppState(
         settings=settings,
         auth=Authenticator(KEY),
         generation=generation,
-        answers=answers,
         admission=Admission(),
         embeddings=embeddings,
         reranking=reranking,
@@ -142,7 +141,7 @@ def state(
         ledger=Ledger(session_maker(connect(database_url(settings.data_dir)))),
         metrics=metrics,
         conversations=conversations,
-        background_runs=BackgroundRuns(conversations, answers.write, "a model"),
+        background_runs=BackgroundRuns(conversations, generation.write, "a model"),
     )
 
 
@@ -201,6 +200,20 @@ def serving(app: FastAPI) -> Iterator[str]:
         finally:
             served.should_exit = True
             thread.join()
+
+
+@contextmanager
+def hanging_up(address: str, path: str, body: dict[str, Any]) -> Iterator[None]:
+    """A request whose client hangs up at the end, having read nothing."""
+    host, port = address.split(":")
+    content = json.dumps(body)
+    with socket.create_connection((host, int(port))) as client:
+        client.sendall(
+            f"POST {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {KEY}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+            f"{content}".encode()
+        )
+        yield
 
 
 @pytest.fixture

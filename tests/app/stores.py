@@ -14,7 +14,7 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import select
 
-from app.documents.progress import Progress
+from app.documents.ingestion import Phase, Progress
 from app.documents.store import DocumentStore
 from app.paths import packaged
 from app.storage import database
@@ -88,6 +88,13 @@ def known(data_dir: Path, identity: str, name: str) -> None:
 
 async def finished(store: DocumentStore, document: Document) -> list[Progress]:
     return [progress async for progress in await store.watch(document.id)]
+
+
+async def reached(store: DocumentStore, document: Document, stage: Phase) -> None:
+    """Return once a document's ingestion is in this stage."""
+    async for progress in await store.watch(document.id):
+        if progress.stage == stage:
+            return
 
 
 async def settled(store: DocumentStore) -> None:

@@ -20,13 +20,9 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("name", "value"),
     [
         ("PORT", "99999"),
-        ("PORT", "http"),
         ("TOP_K", "0"),
         ("ANSWERS", "rows"),
         ("AGGREGATION", "democratic"),
-        ("DTYPE", "float8"),
-        ("LOG_FORMAT", "xml"),
-        ("THREADS", "0"),
         ("PEER_URL", "http://127.0.0.1:8100"),
         ("PEER_URL", "ws://peer.example/v1/link"),
         ("API_KEY", "two words"),

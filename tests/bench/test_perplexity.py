@@ -23,7 +23,7 @@ from bench.lib.wikitext import Corpus
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
 from dragon.inference.weighting import Rescoring
-from dragon.retrieval.calibration import Prefix, Scorer, Window
+from dragon.retrieval.calibration import Prefix, Window, score
 from harness.letters import Letters
 from tests import tiny
 
@@ -70,7 +70,7 @@ def test_sequencewise_follows_the_side_that_knows_the_window() -> None:
 
 def test_systems_see_their_own_passages(model: LanguageModel, tokenizer: Tokenizer) -> None:
     passages = tuple(tuple(range(100 * i, 100 * i + 40)) for i in range(1, 17))
-    systems = Systems(Scorer(model), tokenizer, [0, 1, 8])
+    systems = Systems(model, tokenizer, [0, 1, 8])
     cosines = torch.linspace(1, 0, 16).double()[:, None]
     outcome = systems.predict(Case(WINDOW, passages, cosines), [32, 0])
     before = tuple(tokenizer.bare_row(raw=True))
@@ -78,7 +78,7 @@ def test_systems_see_their_own_passages(model: LanguageModel, tokenizer: Tokeniz
 
     def expected(tokens: Sequence[int]) -> float:
         prefix = Prefix((*before, *tokens, *after))
-        return float(Scorer(model).score([prefix], WINDOW)[prefix][:15].sum())
+        return float(score(model, [prefix], WINDOW)[prefix][:15].sum())
 
     assert outcome["CRCG/cloud", 1] == pytest.approx(expected(passages[0]), abs=1e-3)
     assert outcome["rows/cloud", 1] == pytest.approx(expected(passages[0]), abs=1e-3)

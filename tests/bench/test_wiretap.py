@@ -62,8 +62,8 @@ def test_on_every_route_the_ledger_has_all_that_crosses(
 ) -> None:
     monkeypatch.setattr("bench.lib.routes._TOKENS", 16)
     with tapped(tmp_path) as tap:
-        found = list(held(tap, 36))
+        found = list(held(tap, 20))
     wrong = {each.request.what: what for each in found for what in each.wrong.values() if what}
     assert wrong == {}
-    assert sum(each.crossed for each in found) > 10
+    assert sum(each.crossed for each in found) > 5
     assert {each.request.rung for each in found} == {"when_needed", "always", "never"}

@@ -30,7 +30,6 @@ from app.container import AppState
 from app.conversations.background_run import BackgroundRuns
 from app.conversations.store import ConversationStore
 from app.embeddings import EmbeddingService
-from app.generation.accumulator import ObservedGeneration
 from app.generation.admission import Admission, Threads
 from app.ledger.writer import Ledger
 from app.main import create_app
@@ -155,13 +154,12 @@ def scripted_device(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Script
     store = ConversationStore(sessions, Purge(sessions))
     pace = Pace(LinkMeter(), DecodeDelay())
     metrics = Metrics(lambda: True, lambda: 1, pace)
-    answers = ObservedGeneration(generation.generate, metrics)
+    generation.observers = (metrics,)
     errands = ThreadPoolExecutor(1)
     state = AppState(
         settings=settings,
         auth=Authenticator(KEY),
         generation=generation,
-        answers=answers,
         admission=Admission(),
         embeddings=EmbeddingService(embedder(), errands.submit, Threads()),
         reranking=RerankingService(judge(), embedder(), "reranker", errands.submit, Threads()),
@@ -169,7 +167,7 @@ def scripted_device(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Script
         ledger=Ledger(sessions),
         metrics=metrics,
         conversations=store,
-        background_runs=BackgroundRuns(store, answers.write, generation.model_name),
+        background_runs=BackgroundRuns(store, generation.write, generation.model_name),
     )
     with serving(create_app(settings, state)) as address:
         yield Scripted(f"http://{address}", generation)

@@ -39,6 +39,16 @@ def free_slots(service: Service) -> float:
     return service.metric(name)
 
 
+@pytest.fixture
+def freed(endless: Pair) -> Iterator[Pair]:
+    """The services, both of which must be as free after the test as before it."""
+    services = endless.device, endless.peer
+    before = [free_slots(service) for service in services]
+    yield endless
+    eventually(lambda: [free_slots(service) for service in services] == before)
+    eventually(lambda: endless.peer.metric("dragon_peer_sessions") == 0)
+
+
 def hang_up(device: Service, clients: int) -> None:
     """So many clients that read a first piece of an answer and are gone."""
 
@@ -75,47 +85,35 @@ def cancelled_answers(pair: Pair) -> float:
         return 0
 
 
-def test_hanging_up_frees_both_sides(endless: Pair) -> None:
-    before = {service.port: free_slots(service) for service in (endless.device, endless.peer)}
-    hang_up(endless.device, CLIENTS)
-    for service in (endless.device, endless.peer):
-        eventually(lambda s=service: free_slots(s) == before[s.port])  # type: ignore[misc]
-    eventually(lambda: endless.peer.metric("dragon_peer_sessions") == 0)
+def test_hanging_up_frees_both_sides(freed: Pair) -> None:
+    hang_up(freed.device, CLIENTS)
 
 
-def test_hanging_up_without_reading_frees_both_sides(endless: Pair) -> None:
-    before = {service.port: free_slots(service) for service in (endless.device, endless.peer)}
-    cancelled = cancelled_answers(endless)
-    body = Ask("word " * 100, tokens=350, model="model").body(stream=True)
-    content = json.dumps(body)
-    head = "".join(f"{name}: {value}\r\n" for name, value in endless.device.headers.items())
+def test_hanging_up_without_reading_frees_both_sides(freed: Pair) -> None:
+    device, cancelled = freed.device, cancelled_answers(freed)
+    content = json.dumps(Ask("word " * 100, tokens=350, model="model").body(stream=True))
+    head = "".join(f"{name}: {value}\r\n" for name, value in device.headers.items())
     request = (
-        f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:{endless.device.port}\r\n{head}"
+        f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:{device.port}\r\n{head}"
         f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n{content}"
     ).encode()
-    clients = [socket.create_connection(("127.0.0.1", endless.device.port)) for _ in range(CLIENTS)]
+    clients = [socket.create_connection(("127.0.0.1", device.port)) for _ in range(CLIENTS)]
     for client in clients:
         client.sendall(request)
-    eventually(lambda: endless.device.metric("dragon_answers_in_progress") == CLIENTS)
+    eventually(lambda: device.metric("dragon_answers_in_progress") == CLIENTS)
     for client in clients:
         client.close()
-    eventually(lambda: endless.device.metric("dragon_answers_in_progress") == 0)
-    assert cancelled_answers(endless) == cancelled + CLIENTS
-    for service in (endless.device, endless.peer):
-        eventually(lambda s=service: free_slots(s) == before[s.port])  # type: ignore[misc]
-    eventually(lambda: endless.peer.metric("dragon_peer_sessions") == 0)
+    eventually(lambda: device.metric("dragon_answers_in_progress") == 0)
+    assert cancelled_answers(freed) == cancelled + CLIENTS
 
 
-def test_hanging_up_while_a_prompt_is_scored_frees_both_sides(endless: Pair) -> None:
-    before = {service.port: free_slots(service) for service in (endless.device, endless.peer)}
-    endless.network.network = Network(0.5)  # many round trips of distributions
+def test_hanging_up_while_a_prompt_is_scored_frees_both_sides(freed: Pair) -> None:
+    freed.network.network = Network(0.5)  # many round trips of distributions
     body = {"model": "model", "prompt": [7] * 400, "echo": True, "logprobs": 1, "max_tokens": 0}
-    url = f"{endless.device.url}/v1/completions"
+    url = f"{freed.device.url}/v1/completions"
     try:
         with pytest.raises(httpx.ReadTimeout):
-            httpx.post(url, headers=endless.device.headers, json=body, timeout=3)
-        for service in (endless.device, endless.peer):
-            eventually(lambda s=service: free_slots(s) == before[s.port])  # type: ignore[misc]
-        eventually(lambda: endless.peer.metric("dragon_peer_sessions") == 0)
+            httpx.post(url, headers=freed.device.headers, json=body, timeout=3)
+        eventually(lambda: freed.peer.metric("dragon_peer_sessions") == 0)
     finally:
-        endless.network.network = Network()
+        freed.network.network = Network()

@@ -1,7 +1,7 @@
 """A peer that begins answers in words of its choice learns nothing of turns that were private.
 
 An answer that it takes part in is the same whatever they say, to the last token, and so is all that
-is sent for it: what does not enter cannot be led out. Covers `app.generation.given`.
+is sent for it: what does not enter cannot be led out. Covers `app.generation.events`.
 """
 
 from __future__ import annotations

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from dragon.models import EMBEDDED_WRITER
+from harness import services
 from harness.services import Floor, Service, Setup, wait_joint
 from tests import tiny
 from tests.app.conftest import wait_until
-from tests.contract.asking import chunks
+from tests.contract.asking import chunks, posted
 from tests.contract.conftest import Pair, linked
 
 pytestmark = pytest.mark.services
@@ -89,3 +91,14 @@ def test_a_cloud_that_is_lost_is_not_waited_for(pair: Pair) -> None:
         wait_until(lambda: len(waiting.pieces) > 0)
     waiting.end()
     other.end()
+
+
+def test_a_cloud_that_comes_late_is_waited_for_where_there_is_nothing_else_to_say(
+    corpus: Path, tmp_path: Path
+) -> None:
+    env = {"DRAGON_MODEL": str(EMBEDDED_WRITER), "DRAGON_FIRST_TOKEN_DEADLINE": "0.8"}
+    with linked(Setup(tmp_path, {**env, **services.AS_INSTALLED}), corpus, rtt_s=1.0) as pair:
+        wait_joint(pair.device)
+        asked = {"role": "user", "content": "What is the capital of Kenya?"}
+        reply = posted(pair.device, "/v1/chat/completions", messages=[asked], temperature=0)
+    assert "Nairobi" in reply["choices"][0]["message"]["content"]

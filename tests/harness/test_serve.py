@@ -11,7 +11,6 @@ import torch
 from fastapi import FastAPI
 
 from app.generation.events import GenerationRequest
-from app.generation.given import Given
 from app.generation.plan import opening
 from app.main import create_app
 from app.settings import Settings
@@ -120,5 +119,5 @@ async def test_a_device_aggregates_as_its_options_say(tmp_path: Path) -> None:
     async with running.router.lifespan_context(running):
         service = app.state.dragon.generation
         request = GenerationRequest((1,), "q", Sampling())
-        sent = opening(Given.of(request), service._plan(request), (), 0, joint=True)
+        sent = opening(request, service._plan(request), (), 0, joint=True)
     assert (sent.schedule, sent.catch_up) == (Schedule.PAPER, False)

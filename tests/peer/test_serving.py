@@ -106,22 +106,17 @@ async def test_without_a_passage_the_model_is_told_so(
         assert (row.relevance, found.hits) == (BARE_RELEVANCE, [])
 
 
-async def test_a_text_to_continue_has_rows_of_sentences(retriever: Retriever) -> None:
-    asked = asking("How deep is Lake Baikal?").model_copy(update={"raw": True, "judged": False})
-    found = await retriever.find(asked, 20, 40)
-    assert len(found.rows) == len(found.hits) >= 1
-    assert all(not row.quotes for row in found.rows)
-    assert found.hits[0].text in TEXTS[0][1]
-    assert found.hits[0].text != TEXTS[0][1]
-
-
-async def test_a_text_is_continued_with_the_weights_of_the_device(retriever: Retriever) -> None:
+async def test_a_text_is_continued_from_sentences_with_the_devices_weights(
+    retriever: Retriever,
+) -> None:
     text = "How deep is Lake Baikal?"
     (asked,) = embedder().embed([text])
-    for slope in (0.0, 20.0):
-        found = await retriever.find(
-            asking(text, slope=slope).model_copy(update={"raw": True}), 20, 40
-        )
+    raw = asking(text).model_copy(update={"raw": True})
+    for slope, judged in ((0.0, True), (20.0, True), (20.0, False)):
+        update = {"slope": slope, "judged": judged}
+        found = await retriever.find(raw.model_copy(update=update), 20, 40)
+        assert any(hit.text in TEXTS[0][1] and hit.text != TEXTS[0][1] for hit in found.hits)
+        assert not any(row.quotes for row in found.rows)
         cosines = [float(hit.vector @ asked) for hit in found.hits if hit.vector is not None]
         assert len(cosines) == len(found.rows) > 0
         assert [row.relevance for row in found.rows] == pytest.approx(
@@ -141,13 +136,8 @@ async def test_misspelt_words_are_read_as_the_corpus_spells_them(retriever: Retr
     stated = await retriever.find(asking("who was it invented velcro by"), 20, 40)
     misspelt = await retriever.find(asking("who was it invnted vlecro by"), 20, 40)
     assert misspelt.hits == stated.hits != []  # with their scores, which words have a say in
-
-
-async def test_a_quoting_model_has_rows_of_what_answers(retriever: Retriever) -> None:
-    retriever.answers = Answers.QUOTES
-    found = await retriever.find(asking("How deep is Lake Baikal?"), 20, 40)
-    assert len(found.rows) == len(found.hits)
-    assert all(row.quotes for row in found.rows)
+    assert len(stated.rows) == len(stated.hits)
+    assert all(row.quotes for row in stated.rows)
 
 
 async def test_what_shares_but_a_word_with_a_question_does_not_answer_it(
@@ -254,6 +244,7 @@ async def test_a_fetch_waits_for_a_slot(tmp_path: Path, tokenizer: Tokenizer) ->
         "max_sessions": 1,
         "metrics": PeerMetrics(lambda: 0),
         "decode": None,
+        "keys": None,
         "usage": None,
     }
     asked = control.Fetch(query="?", top_k=1, raw=False, weights=model.weights)

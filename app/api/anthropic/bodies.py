@@ -12,19 +12,18 @@ from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 from app.api.openai.field_types import (
     JsonObject,
     Limit,
+    Neutral,
     Stop,
     Str,
     Temperature,
     TopK,
     TopP,
     invalid,
-    neutral,
     text_of_parts,
     wrong,
 )
 from app.api.openai.schemas import ChatBody, DragonOptions
 from app.api.openai.spellings import NOTHING, Lenient
-from app.api.openai.structured import ResponseFormat
 from app.api.openai.turns import (
     MAX_TOOLS,
     MAX_TURNS,
@@ -48,8 +47,6 @@ class _Block(Lenient):
 
 
 class TextBlock(_Block):
-    """Text of a turn."""
-
     type: Literal["text"]
     text: Str
 
@@ -71,17 +68,10 @@ class RedactedBlock(_Block):
 
 
 class ToolUseBlock(_Block):
-    """A call of a tool."""
-
     type: Literal["tool_use"]
     id: Str
     name: Name
     input: JsonObject
-
-    def call(self) -> CallBody:
-        """The equivalent in OpenAI's shape."""
-        called = CalledFunction(name=self.name, arguments=json.dumps(self.input))
-        return CallBody(id=self.id, function=called)
 
 
 class ToolResultBlock(_Block):
@@ -96,12 +86,10 @@ Block = Annotated[
     TextBlock | ThinkingBlock | RedactedBlock | ToolUseBlock | ToolResultBlock,
     Field(discriminator="type"),
 ]
-_SPEAKERS = {
-    "text": ("user", "assistant"),
-    "thinking": ("assistant",),
-    "redacted_thinking": ("assistant",),
-    "tool_use": ("assistant",),
-    "tool_result": ("user",),
+# The types of blocks that are not for a role.
+_NOT_OF = {
+    "user": {"thinking", "redacted_thinking", "tool_use"},
+    "assistant": {"tool_result"},
 }
 
 
@@ -125,9 +113,9 @@ class MessageBody(Lenient):
     @field_validator("content")
     @classmethod
     def _of_its_speaker(cls, content: list[Block], info: ValidationInfo) -> list[Block]:
-        role = info.data.get("role")
+        role = info.data.get("role", "")
         for block in content:
-            if role is not None and role not in _SPEAKERS[block.type]:
+            if block.type in _NOT_OF.get(role, ()):
                 raise invalid(f"a {block.type} is not the {role}'s")
         return content
 
@@ -141,7 +129,8 @@ class MessageBody(Lenient):
                         role="tool", content=block.content, tool_call_id=block.tool_use_id
                     )
                 case ToolUseBlock():
-                    calls.append(block.call())
+                    called = CalledFunction(name=block.name, arguments=json.dumps(block.input))
+                    calls.append(CallBody(id=block.id, function=called))
                 case ThinkingBlock():
                     thoughts.append(block.thinking)
                 case TextBlock():
@@ -161,18 +150,11 @@ class MessageTool(Lenient):
     AT: ClassVar = "tools[]."
     NOTHING: ClassVar = frozenset({"cache_control", "eager_input_streaming"})
 
-    type: Annotated[Any, neutral("custom")] = None
+    type: Annotated[Any, Neutral("custom")] = None
     name: Name
     description: Str | None = None
     input_schema: JsonObject
     strict: bool | None = None
-
-    def body(self) -> ToolBody:
-        """The equivalent in OpenAI's shape."""
-        function = FunctionBody(
-            name=self.name, description=self.description, parameters=self.input_schema
-        )
-        return ToolBody(type="function", function=function)
 
 
 class MessageToolChoice(Lenient):
@@ -191,7 +173,7 @@ class MessageToolChoice(Lenient):
             raise invalid("is required with the type tool, and only allowed with it")
         return name
 
-    def tool_choice(self) -> ToolChoice:
+    def as_openai(self) -> ToolChoice:
         """The equivalent in OpenAI's shape."""
         if self.name is not None:
             return NamedTool(type="function", function=NamedFunction(name=self.name))
@@ -224,23 +206,13 @@ class OutputConfig(Lenient):
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
     format: MessageFormat | None = None
 
-    def response_format(self) -> ResponseFormat | None:
-        """The equivalent in OpenAI's shape."""
-        if self.format is None:
-            return None
-        return ResponseFormat.model_validate({"type": "json_schema", "schema": self.format.schema_})
-
 
 class MessageMetadata(Lenient):
-    """The user that an answer is for."""
+    """The user in whose share of the device the answer is written."""
 
     AT: ClassVar = "metadata."
 
     user_id: Str | None = None
-
-
-class MessagesChat(ChatBody):
-    FORMAT: ClassVar = "output_config.format"
 
 
 class MessagesBody(Lenient):
@@ -258,19 +230,15 @@ class MessagesBody(Lenient):
     top_p: TopP | None = None
     top_k: TopK | None = None
     tools: Annotated[list[MessageTool], Field(max_length=MAX_TOOLS)] = Field(default_factory=list)
-    tool_choice: MessageToolChoice | None = None
-    thinking: Thinking | None = None
-    output_config: OutputConfig | None = None
-    metadata: MessageMetadata | None = None
+    tool_choice: MessageToolChoice = MessageToolChoice(type="auto")
+    # By default Anthropic's models do not think.
+    thinking: Thinking = Thinking(type="disabled")
+    output_config: OutputConfig = OutputConfig()
+    metadata: MessageMetadata = MessageMetadata()
     dragon: DragonOptions | None = None
 
-    container: Annotated[Any, neutral()] = None
-    mcp_servers: Annotated[Any, neutral([])] = None
-
-    @property
-    def user(self) -> str | None:
-        """The user in whose share of the device the answer is written."""
-        return None if self.metadata is None else self.metadata.user_id
+    container: Annotated[Any, Neutral()] = None
+    mcp_servers: Annotated[Any, Neutral([])] = None
 
     def as_openai(self) -> ChatBody:
         """The equivalent chat.
@@ -282,7 +250,11 @@ class MessagesBody(Lenient):
         turns = [*system, *islice(told, MAX_TURNS + 1)]
         if not 0 < len(turns) <= MAX_TURNS:
             raise wrong("messages", f"1 to {MAX_TURNS} turns, including tool results")
-        choice, output = self.tool_choice, self.output_config or OutputConfig()
+        functions = [
+            FunctionBody(name=tool.name, description=tool.description, parameters=tool.input_schema)
+            for tool in self.tools
+        ]
+        effort, form = self.output_config.effort, self.output_config.format
         asked = {
             "model": self.model,
             "messages": turns,
@@ -291,17 +263,13 @@ class MessagesBody(Lenient):
             "temperature": self.temperature,
             "top_p": self.top_p,
             "top_k": self.top_k,
-            "tools": [tool.body() for tool in self.tools],
-            "tool_choice": choice and choice.tool_choice(),
-            "parallel_tool_calls": not (choice and choice.disable_parallel_tool_use),
-            "enable_thinking": self._thinks(),
-            "reasoning_effort": "xhigh" if output.effort == "max" else output.effort,
-            "response_format": output.response_format(),
+            "tools": [ToolBody(type="function", function=function) for function in functions],
+            "tool_choice": self.tool_choice.as_openai(),
+            "parallel_tool_calls": not self.tool_choice.disable_parallel_tool_use,
+            # For the other types the model decides.
+            "enable_thinking": {"enabled": True, "disabled": False}.get(self.thinking.type),
+            "reasoning_effort": "xhigh" if effort == "max" else effort,
+            "response_format": form and {"type": "json_schema", "schema": form.schema_},
             "dragon": self.dragon,
         }
-        return MessagesChat.model_validate(asked)
-
-    def _thinks(self) -> bool | None:
-        """By default Anthropic's models do not think; None leaves it to the model."""
-        kind = "disabled" if self.thinking is None else self.thinking.type
-        return {"enabled": True, "disabled": False}.get(kind)
+        return ChatBody.model_validate(asked)

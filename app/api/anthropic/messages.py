@@ -12,35 +12,30 @@ from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
 from app.api.anthropic.bodies import MessagesBody
-from app.api.openai import dragon_fields
-from app.api.openai.delivery import Choice, begun, choice_of, respond
-from app.api.openai.dragon_fields import DragonReply
+from app.api.openai.delivery import Choice, EventStream, begun, choice_of, named, respond
 from app.api.openai.field_types import UNSENT
 from app.api.openai.models import require_model
 from app.api.openai.openapi import failures
-from app.api.openai.parameters import chat_requests, offered, reading_of, rendering_of
+from app.api.openai.parameters import chat_requests, reading_of
+from app.api.openai.replies import DragonReply, dragon_reply
 from app.api.openai.schemas import DragonOptions
-from app.api.openai.sse import EventStream, named
 from app.api.openai.tokenize import chat_ids
-from app.api.openai.turns import as_messages
 from app.container import State
 from app.generation.events import Event, TextDelta
 from app.generation.service import GenerationService
 from app.problems import Problem
 from dragon.inference.reading import AnswerReader, Reading, Said, read
-from dragon.inference.tools import ToolCall
 
 StopReason = Literal["end_turn", "max_tokens", "stop_sequence", "tool_use"]
 
 
 class TextReply(BaseModel):
-    """Text of the answer, or a piece of it."""
+    """Text of the answer, or a piece of it; `delta` is its next piece in a stream."""
 
     type: Literal["text"] = "text"
     text: str = ""
 
     def delta(self) -> dict[str, str]:
-        """Its next piece in a stream."""
         return {"type": "text_delta", "text": self.text}
 
 
@@ -52,25 +47,16 @@ class ThinkingReply(BaseModel):
     signature: str = ""
 
     def delta(self) -> dict[str, str]:
-        """Its next piece in a stream."""
         return {"type": "thinking_delta", "thinking": self.thinking}
 
 
 class ToolUseReply(BaseModel):
-    """A call of a tool."""
-
     type: Literal["tool_use"] = "tool_use"
     id: str
     name: str
     input: dict[str, Any]
 
-    @classmethod
-    def of(cls, call: ToolCall) -> ToolUseReply:
-        """The reply's form of a call."""
-        return cls(id=call.id, name=call.name, input=json.loads(call.arguments))
-
     def delta(self) -> dict[str, str]:
-        """Its input in a stream."""
         return {"type": "input_json_delta", "partial_json": json.dumps(self.input)}
 
 
@@ -127,8 +113,8 @@ class MessageRenderer:
 
     def whole(self) -> bytes:
         content = _blocks(read(self._choice.answer.text, self._reading)) or [TextReply()]
-        end = self._end([block.type for block in content])
-        reply = self._begun.model_copy(update={"content": content, **end})
+        end, about = self._end([block.type for block in content])
+        reply = self._begun.model_copy(update={"content": content, **end, **about})
         return reply.model_dump_json().encode()
 
     def begin(self) -> Iterator[bytes]:
@@ -143,8 +129,7 @@ class MessageRenderer:
         if not self._types:
             yield from self._say([TextReply()])
         yield from self._close()
-        end = self._end(self._types)
-        about = {name: end.pop(name) for name in ("usage", "dragon") if name in end}
+        end, about = self._end(self._types)
         yield named("message_delta", delta=end, **about)
         yield named("message_stop")
 
@@ -157,7 +142,11 @@ class MessageRenderer:
             if block.type == "tool_use" or block.type != (self._types or [""])[-1]:
                 yield from self._close()
                 self._types.append(block.type)
-                yield self._of_block("start", content_block=_empty(block))
+                if isinstance(block, ToolUseReply):
+                    empty: Block = block.model_copy(update={"input": {}})
+                else:
+                    empty = type(block)()
+                yield self._of_block("start", content_block=empty)
             yield self._of_block("delta", delta=block.delta())
 
     def _close(self) -> Iterator[bytes]:
@@ -167,8 +156,8 @@ class MessageRenderer:
     def _of_block(self, kind: str, **fields: Any) -> bytes:
         return named(f"content_block_{kind}", index=len(self._types) - 1, **fields)
 
-    def _end(self, types: Sequence[str]) -> dict[str, Any]:
-        """Why an answer of these blocks ended, its usage, and its origin."""
+    def _end(self, types: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Why an answer of these blocks ended; its usage and, if requested, its origin."""
         end = self._choice.answer.end
         reason: StopReason = "end_turn"
         if "tool_use" in types:
@@ -177,30 +166,22 @@ class MessageRenderer:
             reason = "stop_sequence"
         elif end.reason == "length":
             reason = "max_tokens"
-        found: dict[str, Any] = {
-            "stop_reason": reason,
-            "stop_sequence": end.stop if reason == "stop_sequence" else None,
-            "usage": MessageUsage(
-                input_tokens=end.prompt_tokens, output_tokens=end.completion_tokens
-            ),
-        }
-        if self._options is not None:
-            provenance = self._options.provenance
-            found["dragon"] = dragon_fields.reply([self._choice], provenance=provenance)
-        return found
+        stop = end.stop if reason == "stop_sequence" else None
+        usage = MessageUsage(input_tokens=end.prompt_tokens, output_tokens=end.completion_tokens)
+        about: dict[str, Any] = {"usage": usage}
+        if (origin := dragon_reply([self._choice], self._options)) is not None:
+            about["dragon"] = origin
+        return {"stop_reason": reason, "stop_sequence": stop}, about
 
 
 def _blocks(said: Said) -> list[Block]:
     thought = [ThinkingReply(thinking=said.reasoning)] if said.reasoning else []
     text = [TextReply(text=said.text)] if said.text else []
-    return [*thought, *text, *map(ToolUseReply.of, said.calls)]
-
-
-def _empty(block: Block) -> Block:
-    """The block without its content, as a stream begins it."""
-    if isinstance(block, ToolUseReply):
-        return block.model_copy(update={"input": {}})
-    return type(block)()
+    calls = [
+        ToolUseReply(id=call.id, name=call.name, input=json.loads(call.arguments))
+        for call in said.calls
+    ]
+    return [*thought, *text, *calls]
 
 
 router = APIRouter(prefix="/v1/messages", tags=["anthropic"])
@@ -217,36 +198,23 @@ class MessageStream(EventStream):
     comment = named("ping")
 
 
-class TokenCount(BaseModel):
-    """The number of tokens of a prompt."""
-
-    input_tokens: int
-
-
-@router.post(
-    "",
-    response_model=MessageReply,
-    responses={200: _EVENTS, **failures(404, 502, 503)},
-)
+@router.post("", response_model=MessageReply, responses={200: _EVENTS, **failures(404, 502, 503)})
 async def create_message(http: Request, body: MessagesBody, state: State) -> Response:
     """Answer a conversation, at once or as a stream."""
     require_model(body.model, state.generation.model_name)
     chat = body.as_openai()
-    (request,) = await chat_requests(chat, state)
+    (request,) = await chat_requests(chat, state, "output_config.format")
     choice = choice_of(request)
     reading = reading_of(chat, request, state.generation.tokenizer)
     renderer = MessageRenderer(choice, state.generation, reading, body.dragon)
-    events = begun(state, [choice], body.user)
+    events = begun(state, [choice], body.metadata.user_id)
     return await respond(http, events, renderer, stream=bool(body.stream), kind=MessageStream)
 
 
 @router.post("/count_tokens", responses=failures(404))
-async def count_tokens(body: MessagesBody, state: State) -> TokenCount:
+async def count_tokens(body: MessagesBody, state: State) -> dict[str, int]:
     """Count the tokens of a message's prompt, including tools and template."""
-    tokenizer = state.generation.tokenizer
     require_model(body.model, state.generation.model_name)
     chat = body.as_openai()
-    messages = as_messages(chat.messages)
-    tools, _ = offered(chat, tokenizer, messages)
-    ids = await chat_ids(tokenizer, messages, rendering_of(chat, tools, tokenizer))
-    return TokenCount(input_tokens=len(ids))
+    ids = await chat_ids(chat, chat.messages, state.generation.tokenizer)
+    return {"input_tokens": len(ids)}

@@ -39,11 +39,11 @@ from app.api.openai.schemas import ChatBody
 from app.container import AppState
 from app.documents.store import MAX_WINDOW
 from app.generation.events import Source, SourcesFound
-from app.ledger.reads import Passage, ProgramRead
+from app.ledger.writer import Passage, ProgramRead
 from app.problems import reported
 from app.settings import Cloud
 from app.storage.tables import Status
-from dragon.errors import DragonError, InvalidRequestError
+from dragon.errors import DragonError
 from dragon.inference.fairness import CALLER
 
 INSTRUCTIONS = (
@@ -55,8 +55,6 @@ _PAGE = 100
 _LONGEST_NAME = 200
 
 Context = ServerRequestContext[Any, Any]
-
-
 A = TypeVar("A", bound=BaseModel)
 
 
@@ -78,10 +76,14 @@ class McpTool(Generic[A]):
     call: Callable[[AppState, A], Awaitable[ToolResult]]
     asks_the_cloud: bool = False
 
-    @property
-    def name(self) -> str:
-        """The name of the function."""
-        return self.call.__name__
+    def described(self) -> Tool:
+        return Tool(
+            name=self.call.__name__,
+            description=self.call.__doc__,
+            input_schema=self.arguments.model_json_schema(),
+            output_schema=self.result.model_json_schema(mode="serialization"),
+            annotations=ToolAnnotations(read_only_hint=True, open_world_hint=self.asks_the_cloud),
+        )
 
 
 class SearchArguments(Strict):
@@ -177,27 +179,20 @@ async def ask(state: AppState, arguments: AskArguments) -> ToolResult:
     found = answer.found or SourcesFound(())
     # An assistant is given no more of the person's documents than it needs.
     closest = found.closest if found.nothing_relevant else ()
+    # The ledger records only passages as read, hence without the text around them.
     result = AskResult(
         text=answer.text,
-        sources=_replies(found.sources),
+        sources=[replace(source, around="") for source in found.sources],
         nothing_relevant=found.nothing_relevant,
-        closest=_replies(closest),
+        closest=[replace(source, around="") for source in closest],
         ledger=request.id,
     )
-    return ToolResult(result, _private((*found.sources, *closest)), request.id)
-
-
-def _replies(sources: tuple[Source, ...]) -> list[Source]:
-    """Sources without the text around them: the ledger records only passages as read."""
-    return [replace(source, around="") for source in sources]
-
-
-def _private(sources: tuple[Source, ...]) -> tuple[Passage, ...]:
-    return tuple(
+    read = tuple(
         Passage(source.id, source.start or 0, source.end or 0)
-        for source in sources
+        for source in (*found.sources, *closest)
         if source.side == "private"
     )
+    return ToolResult(result, read, request.id)
 
 
 _TOOLS: tuple[McpTool[Any], ...] = (
@@ -206,14 +201,7 @@ _TOOLS: tuple[McpTool[Any], ...] = (
     McpTool(ListArguments, files.FileList, list_documents),
     McpTool(PassageArguments, files.TextWindow, read_passage),
 )
-TOOLS = {tool.name: tool for tool in _TOOLS}
-
-
-def tool_named(name: str) -> McpTool[Any]:
-    """The tool with a name. Raises `InvalidRequestError`."""
-    if name not in TOOLS:
-        raise InvalidRequestError(f"There is no tool {name!r}; there are {', '.join(TOOLS)}.")
-    return TOOLS[name]
+TOOLS = {tool.call.__name__: tool for tool in _TOOLS}
 
 
 def build(state: AppState) -> Server[Any]:
@@ -238,29 +226,17 @@ class _Handlers:
         self._state = state
 
     async def list_tools(self, _: Context, __: PaginatedRequestParams | None) -> ListToolsResult:
-        return ListToolsResult(
-            tools=[
-                Tool(
-                    name=name,
-                    description=tool.call.__doc__,
-                    input_schema=tool.arguments.model_json_schema(),
-                    output_schema=tool.result.model_json_schema(mode="serialization"),
-                    annotations=ToolAnnotations(
-                        read_only_hint=True, open_world_hint=tool.asks_the_cloud
-                    ),
-                )
-                for name, tool in TOOLS.items()
-            ]
-        )
+        return ListToolsResult(tools=[tool.described() for tool in TOOLS.values()])
 
     async def call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult:
         CALLER.set(f"mcp {_reader(context)}")
+        if (tool := TOOLS.get(params.name)) is None:
+            return _refusal(f"There is no tool {params.name!r}; there are {', '.join(TOOLS)}.")
         try:
-            tool = tool_named(params.name)
             arguments = tool.arguments.model_validate(params.arguments or {})
             given = await tool.call(self._state, arguments)
             text = given.result.model_dump_json()
-            await self._record(context, tool.name, text, given)
+            await self._record(context, params.name, text, given)
         except ValidationError as error:
             # The first step stands for the input's own name, which messages leave out.
             detail = error.errors()[0]
@@ -295,11 +271,10 @@ class _Handlers:
     async def list_templates(
         self, _: Context, __: PaginatedRequestParams | None
     ) -> ListResourceTemplatesResult:
-        description = f"A document's text, at most {MAX_WINDOW} characters of it."
         document = ResourceTemplate(
             uri_template=f"{_SCHEME}{{id}}",
             name="document",
-            description=description,
+            description=f"A document's text, at most {MAX_WINDOW} characters of it.",
             mime_type="text/plain",
         )
         return ListResourceTemplatesResult(resource_templates=[document])

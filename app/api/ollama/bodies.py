@@ -13,10 +13,10 @@ from app.api.openai.field_types import (
     LISTED,
     JsonObject,
     Limit,
+    Neutral,
     Str,
     Top,
     invalid,
-    neutral,
     unicode_within,
 )
 from app.api.openai.schemas import (
@@ -27,7 +27,6 @@ from app.api.openai.schemas import (
     unlimited,
 )
 from app.api.openai.spellings import NOTHING, Lenient
-from app.api.openai.structured import ResponseFormat
 from app.api.openai.turns import (
     MAX_TOOLS,
     CallBody,
@@ -62,34 +61,20 @@ class OllamaOptions(SamplingBody):
 
 
 def _format(given: Any) -> Any:
-    """`json` for any JSON object, a JSON schema, or None."""
-    if given in (None, ""):
+    """What `json`, a JSON schema or an empty text asks for, as `response_format`."""
+    if given == "":
         return None
-    if given != "json" and not isinstance(given, dict):
+    if given == "json":
+        return {"type": "json_object"}
+    if not isinstance(given, dict):
         raise invalid("must be 'json' or a JSON schema")
-    return unicode_within(given)
+    return {"type": "json_schema", "schema": unicode_within(given)}
 
 
 Format = Annotated[
-    str | dict[str, Any] | None,
+    dict[str, Any] | None,
     BeforeValidator(_format, json_schema_input_type=Literal["json", ""] | dict[str, Any] | None),
 ]
-
-
-def _response_format(given: Format) -> ResponseFormat | None:
-    if given is None:
-        return None
-    if isinstance(given, str):
-        return ResponseFormat(type="json_object")
-    return ResponseFormat.model_validate({"type": "json_schema", "schema": given})
-
-
-class OllamaChat(ChatBody):
-    FORMAT: ClassVar = "format"
-
-
-class OllamaCompletion(CompletionBody):
-    FORMAT: ClassVar = "format"
 
 
 class _Named(Lenient):
@@ -108,7 +93,7 @@ class _Named(Lenient):
 class OllamaBody(_Named):
     """The common fields of requests for text. They stream unless `stream` is false."""
 
-    options: OllamaOptions | None = None
+    options: OllamaOptions = OllamaOptions()
     stream: bool | None = None
     dragon: DragonOptions | None = None
     # Models stay loaded here.
@@ -123,12 +108,11 @@ class OllamaBody(_Named):
 
     def _shared(self, usual_temperature: float | None) -> dict[str, Any]:
         """The common fields of a chat and a completion."""
-        options = self.options or OllamaOptions()
         return {
             "model": self.name,
             "temperature": usual_temperature,
-            **options.model_dump(exclude_none=True),
-            "response_format": _response_format(self.format),
+            **self.options.model_dump(exclude_none=True),
+            "response_format": self.format,
             "dragon": self.dragon,
         }
 
@@ -147,10 +131,10 @@ class OllamaBody(_Named):
             "reasoning_effort": self.think if isinstance(self.think, str) else None,
             "truncation": "disabled" if self.truncate is False else "auto",
         }
-        return OllamaChat.model_validate(shown | self._shared(usual_temperature))
+        return ChatBody.model_validate(shown | self._shared(usual_temperature))
 
 
-class OllamaCalled(Lenient):
+class OllamaFunction(Lenient):
     """A called function, with its arguments as an object."""
 
     name: Name
@@ -158,10 +142,8 @@ class OllamaCalled(Lenient):
     index: int | None = None
 
 
-class OllamaCallBody(Lenient):
-    """A call in an earlier turn."""
-
-    function: OllamaCalled
+class OllamaCall(Lenient):
+    function: OllamaFunction
     id: Str | None = None
     type: Literal["function"] | None = None
 
@@ -171,12 +153,12 @@ class OllamaMessage(Lenient):
 
     role: Literal["system", "user", "assistant", "tool"]
     content: Str = ""
-    tool_calls: Annotated[
-        list[OllamaCallBody] | None, Field(max_length=MAX_TOOLS), OfAnAssistant
-    ] = None
+    tool_calls: Annotated[list[OllamaCall], Field(max_length=MAX_TOOLS), OfAnAssistant] = Field(
+        default_factory=list
+    )
     tool_name: Str | None = None
     tool_call_id: Str | None = None
-    images: Annotated[Any, neutral([])] = None
+    images: Annotated[Any, Neutral([])] = None
     thinking: Str | None = None
 
     def turn(self, number: int) -> ChatMessage:
@@ -188,15 +170,14 @@ class OllamaMessage(Lenient):
                     name=call.function.name, arguments=json.dumps(call.function.arguments)
                 ),
             )
-            for place, call in enumerate(self.tool_calls or ())
+            for place, call in enumerate(self.tool_calls)
         ]
-        answers = self.tool_call_id if self.role == "tool" else None
         return ChatMessage(
             role=self.role,
             content=self.content,
             reasoning_content=self.thinking or None,
             tool_calls=calls or None,
-            tool_call_id=answers,
+            tool_call_id=self.tool_call_id if self.role == "tool" else None,
         )
 
 
@@ -204,12 +185,17 @@ class OllamaChatBody(OllamaBody):
     """`POST /api/chat`. Without messages nothing is written: the model is already loaded."""
 
     messages: Annotated[list[OllamaMessage], Field(max_length=2048)] = Field(default_factory=list)
-    tools: Tools | None = None
+    tools: Tools = Field(default_factory=list)
+
+    @property
+    def written(self) -> bool:
+        """Whether anything is to be written."""
+        return bool(self.messages)
 
     def as_openai(self, usual_temperature: float | None) -> ChatBody:
         """The equivalent request in OpenAI's shape."""
         turns = [turn.turn(number) for number, turn in enumerate(self.messages)]
-        return self._chat(turns, usual_temperature, self.tools or ())
+        return self._chat(turns, usual_temperature, self.tools)
 
 
 class OllamaGenerateBody(OllamaBody):
@@ -224,16 +210,21 @@ class OllamaGenerateBody(OllamaBody):
     raw: bool | None = None
     suffix: Str = ""
 
-    template: Annotated[Any, neutral("")] = None
-    context: Annotated[Any, neutral([])] = None
-    images: Annotated[Any, neutral([])] = None
+    template: Annotated[Any, Neutral("")] = None
+    context: Annotated[Any, Neutral([])] = None
+    images: Annotated[Any, Neutral([])] = None
+
+    @property
+    def written(self) -> bool:
+        """Whether anything is to be written."""
+        return bool(self.prompt or self.suffix)
 
     def as_openai(self, usual_temperature: float | None) -> ChatBody | CompletionBody:
         """The equivalent request in OpenAI's shape."""
         if self.raw or self.suffix:
             top = (self.top_logprobs or 0) if self.logprobs else None
             shown = {"prompt": self.prompt, "suffix": self.suffix, "logprobs": top}
-            return OllamaCompletion.model_validate(shown | self._shared(usual_temperature))
+            return CompletionBody.model_validate(shown | self._shared(usual_temperature))
         system = [ChatMessage(role="system", content=self.system)] if self.system else []
         question = ChatMessage(role="user", content=self.prompt)
         return self._chat([*system, question], usual_temperature)
@@ -242,11 +233,7 @@ class OllamaGenerateBody(OllamaBody):
 class OllamaEmbedBody(_Named):
     """`POST /api/embed`. Inputs that are too long are cut unless `truncate` is false."""
 
-    input: Annotated[
-        list[Str],
-        Field(min_length=1, max_length=MAX_INPUTS),
-        LISTED,
-    ]
+    input: Annotated[list[Str], Field(min_length=1, max_length=MAX_INPUTS), LISTED]
     truncate: bool | None = None
     keep_alive: float | str | None = None
     options: OllamaOptions | None = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
@@ -24,22 +23,19 @@ from app.api.ollama.bodies import (
     OllamaGenerateBody,
     OllamaShowBody,
 )
-from app.api.openai import dragon_fields
-from app.api.openai.delivery import begun, choice_of, respond
-from app.api.openai.dragon_fields import DragonReply
+from app.api.openai.delivery import EventStream, begun, choice_of, respond, unless_gone
 from app.api.openai.field_types import UNSENT
 from app.api.openai.logprobs import Pairing, TokenLogprob, chat_logprobs
 from app.api.openai.models import UnknownModelError, require_model
 from app.api.openai.openapi import failures
 from app.api.openai.parameters import chat_requests, completion_requests, reading_of
+from app.api.openai.replies import DragonReply, dragon_reply
 from app.api.openai.schemas import ChatBody
-from app.api.openai.sse import EventStream, unless_gone
 from app.container import AppState, State
 from app.generation.events import Detailed, Event, GenerationRequest, TextDelta, TokenDetail
 from app.problems import Problem
 from dragon.inference.reading import PLAIN, AnswerReader, Reading, Said, read
 from dragon.inference.tokenizer import Tokenizer
-from dragon.inference.tools import ToolCall
 
 router = APIRouter(prefix="/api", tags=["ollama"])
 
@@ -51,7 +47,7 @@ class OllamaReply(BaseModel):
     """The common fields of replies and their lines. Counts are tokens, durations nanoseconds."""
 
     model: str
-    created_at: str
+    created_at: datetime = Field(default_factory=lambda: datetime.now(UTC))
     done: bool
     done_reason: Annotated[Literal["stop", "length", "load"] | None, UNSENT] = None
     total_duration: Annotated[int | None, UNSENT] = None
@@ -64,75 +60,71 @@ class OllamaReply(BaseModel):
     dragon: Annotated[DragonReply | None, UNSENT] = None
 
 
-class OllamaFunction(BaseModel):
-    """A called function, with its arguments as an object."""
-
-    name: str
-    arguments: dict[str, Any]
-
-
-class OllamaCall(BaseModel):
-    """A call."""
-
-    id: str
-    function: OllamaFunction
-
-    @classmethod
-    def of(cls, call: ToolCall) -> OllamaCall:
-        """The reply's form of a call."""
-        function = OllamaFunction(name=call.name, arguments=json.loads(call.arguments))
-        return cls(id=call.id, function=function)
-
-
 class OllamaTurn(BaseModel):
-    """The assistant's turn, or a piece of it."""
+    """The assistant's turn, or a piece of it; calls have their arguments as objects."""
 
     role: Literal["assistant"] = "assistant"
     content: str
     thinking: Annotated[str | None, UNSENT] = None
-    tool_calls: Annotated[list[OllamaCall] | None, UNSENT] = None
+    tool_calls: Annotated[list[dict[str, Any]] | None, UNSENT] = None
 
 
 class OllamaChatReply(OllamaReply):
-    """A reply to `/api/chat`, or a line of one."""
-
     message: OllamaTurn
+
+    @classmethod
+    def of(cls, said: Said, **fields: Any) -> OllamaChatReply:
+        """The reply with this content."""
+        calls = [
+            {
+                "id": each.id,
+                "function": {"name": each.name, "arguments": json.loads(each.arguments)},
+            }
+            for each in said.calls
+        ]
+        message = OllamaTurn(
+            content=said.text, thinking=said.reasoning or None, tool_calls=calls or None
+        )
+        return cls(message=message, **fields)
 
 
 class OllamaGenerateReply(OllamaReply):
-    """A reply to `/api/generate`, or a line of one."""
-
     response: str
     thinking: Annotated[str | None, UNSENT] = None
 
+    @classmethod
+    def of(cls, said: Said, **fields: Any) -> OllamaGenerateReply:
+        """The reply with this content."""
+        return cls(response=said.text, thinking=said.reasoning or None, **fields)
 
-class LineRenderer(ABC):
+
+class LineRenderer:
     """Renders one reply; `reading` separates its calls and reasoning from the text.
 
     With `logprobs` tokens come with their log-probabilities, with `dragon` the end has its origin.
     """
 
     def __init__(
-        self, body: OllamaBody, request: GenerationRequest, tokenizer: Tokenizer, reading: Reading
+        self,
+        body: OllamaBody,
+        reply: type[OllamaChatReply | OllamaGenerateReply],
+        request: GenerationRequest,
+        tokenizer: Tokenizer,
+        reading: Reading,
     ) -> None:
         self.choice = choice_of(request)
         self._body = body
+        self._reply = reply
         self._tokenizer = tokenizer
         self._reading = reading
         self._reader = AnswerReader(reading)
         self._pairing = Pairing()
         self._began = time.monotonic_ns()
 
-    @staticmethod
-    @abstractmethod
-    def reply(model: str, said: Said, **fields: object) -> OllamaReply:
-        """A reply with this content."""
-
     def whole(self) -> bytes:
         answer = self.choice.answer
         scored = self._scored(answer.details) if self._body.logprobs else None
-        said = read(answer.text, self._reading)
-        return self._json(said, **self._end(), logprobs=scored)
+        return self._json(read(answer.text, self._reading), **self._end(), logprobs=scored)
 
     def begin(self) -> Iterator[bytes]:
         """Nothing: the first line has text."""
@@ -164,11 +156,10 @@ class LineRenderer(ABC):
             if (said := self._reader.push(piece.text)) or scores:
                 yield self._line(said, logprobs=scores)
 
-    def _end(self) -> dict[str, object]:
+    def _end(self) -> dict[str, Any]:
         end = self.choice.answer.end
         total = time.monotonic_ns() - self._began
         first = min(total, int(1e6 * end.stats.get("ttft_ms", 0.0)))
-        own = self._body.dragon
         return {
             "done": True,
             "done_reason": end.reason,
@@ -178,42 +169,17 @@ class LineRenderer(ABC):
             "prompt_eval_duration": first,
             "eval_count": end.completion_tokens,
             "eval_duration": total - first,
-            "dragon": own and dragon_fields.reply([self.choice], provenance=False),
+            "dragon": dragon_reply([self.choice], self._body.dragon),
         }
 
     def _scored(self, details: Sequence[TokenDetail]) -> list[TokenLogprob]:
         return chat_logprobs(details, self._tokenizer).content
 
-    def _line(self, said: Said, **fields: object) -> bytes:
+    def _line(self, said: Said, **fields: Any) -> bytes:
         return self._json(said, done=False, **fields) + b"\n"
 
-    def _json(self, said: Said, **fields: object) -> bytes:
-        return self.reply(self._body.model, said, **fields).model_dump_json().encode()
-
-
-class ChatLines(LineRenderer):
-    """`/api/chat`."""
-
-    @staticmethod
-    def reply(model: str, said: Said, **fields: object) -> OllamaReply:
-        called = [OllamaCall.of(call) for call in said.calls]
-        message = OllamaTurn(
-            content=said.text, thinking=said.reasoning or None, tool_calls=called or None
-        )
-        return OllamaChatReply.model_validate({**_fixed(model), "message": message, **fields})
-
-
-class GenerateLines(LineRenderer):
-    """`/api/generate`."""
-
-    @staticmethod
-    def reply(model: str, said: Said, **fields: object) -> OllamaReply:
-        told = {"response": said.text, "thinking": said.reasoning or None}
-        return OllamaGenerateReply.model_validate({**_fixed(model), **told, **fields})
-
-
-def _fixed(model: str) -> dict[str, str]:
-    return {"model": model, "created_at": datetime.now(UTC).isoformat()}
+    def _json(self, said: Said, **fields: Any) -> bytes:
+        return self._reply.of(said, model=self._body.model, **fields).model_dump_json().encode()
 
 
 _LINES: dict[str, Any] = {
@@ -234,7 +200,7 @@ class LineStream(EventStream):
 )
 async def chat(http: Request, body: OllamaChatBody, state: State) -> Response:
     """Answer a conversation."""
-    return await _respond(http, state, body, ChatLines, wanted=bool(body.messages))
+    return await _respond(http, state, body, OllamaChatReply)
 
 
 @router.post(
@@ -244,29 +210,27 @@ async def chat(http: Request, body: OllamaChatBody, state: State) -> Response:
 )
 async def generate(http: Request, body: OllamaGenerateBody, state: State) -> Response:
     """Answer a prompt, continue it, or fill in the text between it and a suffix."""
-    return await _respond(http, state, body, GenerateLines, wanted=bool(body.prompt or body.suffix))
+    return await _respond(http, state, body, OllamaGenerateReply)
 
 
 async def _respond(
     http: Request,
     state: AppState,
     body: OllamaChatBody | OllamaGenerateBody,
-    kind: type[LineRenderer],
-    *,
-    wanted: bool,
+    reply: type[OllamaChatReply | OllamaGenerateReply],
 ) -> Response:
     require_model(body.name, state.generation.model_name)
-    if not wanted:
-        loaded = kind.reply(body.model, Said(), done=True, done_reason="load")
+    if not body.written:
+        loaded = reply.of(Said(), model=body.model, done=True, done_reason="load")
         return Response(loaded.model_dump_json(), media_type="application/json")
     usual = USUAL_TEMPERATURE if state.generation.default_sampling.temperature is None else None
     asked, tokenizer, reading = body.as_openai(usual), state.generation.tokenizer, PLAIN
     if isinstance(asked, ChatBody):
-        (request,) = await chat_requests(asked, state)
+        (request,) = await chat_requests(asked, state, "format")
         reading = reading_of(asked, request, tokenizer)
     else:
-        (request,) = await completion_requests(asked, state)
-    renderer = kind(body, request, tokenizer, reading)
+        (request,) = await completion_requests(asked, state, "format")
+    renderer = LineRenderer(body, reply, request, tokenizer, reading)
     events = begun(state, [renderer.choice])
     return await respond(http, events, renderer, stream=body.stream is not False, kind=LineStream)
 
@@ -277,7 +241,7 @@ class OllamaDetails(BaseModel):
     parent_model: str = ""
     format: str = ""
     family: str = "dragon"
-    families: list[str] = Field(default_factory=lambda: ["dragon"])
+    families: list[str] = ["dragon"]
     parameter_size: str = ""
     quantization_level: str = ""
 
@@ -290,12 +254,10 @@ class OllamaModel(BaseModel):
     modified_at: str
     size: int = 0
     digest: str
-    details: OllamaDetails
+    details: OllamaDetails = OllamaDetails()
 
 
 class OllamaModelList(BaseModel):
-    """All models."""
-
     models: list[OllamaModel]
 
 
@@ -303,18 +265,12 @@ class Shown(BaseModel):
     """The details of one model."""
 
     modified_at: str
-    details: OllamaDetails
+    details: OllamaDetails = OllamaDetails()
     model_info: dict[str, Any]
     capabilities: list[str]
     template: str = ""
     parameters: str = ""
     license: str = ""
-
-
-class Version(BaseModel):
-    """The version of the API."""
-
-    version: str
 
 
 class OllamaEmbeddings(BaseModel):
@@ -323,20 +279,14 @@ class OllamaEmbeddings(BaseModel):
     model: str
     embeddings: list[list[float]]
     total_duration: int
-    load_duration: int
+    load_duration: int = 0
     prompt_eval_count: int
 
 
-class OllamaEmbedding(BaseModel):
-    """The vector of a text."""
-
-    embedding: list[float]
-
-
 @router.get("/version")
-async def version() -> Version:
+async def version() -> dict[str, str]:
     """The version of Ollama whose API this is."""
-    return Version(version=VERSION)
+    return {"version": VERSION}
 
 
 @router.get("/tags")
@@ -349,7 +299,6 @@ async def tags(state: State) -> OllamaModelList:
                 model=name,
                 modified_at=_since(state),
                 digest=hashlib.sha256(name.encode()).hexdigest(),
-                details=OllamaDetails(),
             )
             for name in (state.generation.model_name, state.embeddings.model_name)
         ]
@@ -363,10 +312,12 @@ async def running(state: State) -> OllamaModelList:
 
 
 @router.post("/embeddings", responses=failures(404))
-async def embed_prompt(http: Request, body: OllamaEmbeddingBody, state: State) -> OllamaEmbedding:
+async def embed_prompt(
+    http: Request, body: OllamaEmbeddingBody, state: State
+) -> dict[str, list[float]]:
     """Embed one text, as older programs ask."""
     asked = OllamaEmbedBody(model=body.model, input=[body.prompt])
-    return OllamaEmbedding(embedding=(await embed(http, asked, state)).embeddings[0])
+    return {"embedding": (await embed(http, asked, state)).embeddings[0]}
 
 
 @router.post("/show", responses=failures(404))
@@ -388,7 +339,6 @@ async def show(body: OllamaShowBody, state: State) -> Shown:
     }
     return Shown(
         modified_at=_since(state),
-        details=OllamaDetails(),
         model_info=info,
         capabilities=capabilities,
     )
@@ -409,7 +359,6 @@ async def embed(http: Request, body: OllamaEmbedBody, state: State) -> OllamaEmb
         model=body.model,
         embeddings=embedded.vectors.tolist(),
         total_duration=time.monotonic_ns() - began,
-        load_duration=0,
         prompt_eval_count=embedded.tokens,
     )
 

@@ -15,12 +15,10 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
-from app.api.openai import dragon_fields
 from app.api.openai.delivery import Choice, begun, best, choices_of, respond
 from app.api.openai.logprobs import (
     ChatLogprobs,
     Pairing,
-    PromptLogprobs,
     TextLogprobs,
     chat_logprobs,
     prompt_logprobs,
@@ -29,7 +27,7 @@ from app.api.openai.logprobs import (
 from app.api.openai.models import require_model
 from app.api.openai.openapi import failures, streamed
 from app.api.openai.parameters import chat_requests, completion_requests, reading_of
-from app.api.openai.responses import (
+from app.api.openai.replies import (
     CallReply,
     ChatChoice,
     ChatCompletion,
@@ -39,15 +37,18 @@ from app.api.openai.responses import (
     CompletionChunk,
     CompletionUsage,
     Delta,
+    DragonNotice,
+    DragonReply,
     FinishReason,
     Reply,
     ReplyMessage,
     TextChoice,
     TextPiece,
+    dragon_notice,
+    dragon_reply,
 )
-from app.api.openai.schemas import ChatBody, CompletionBody, GenerationBody
+from app.api.openai.schemas import ChatBody, CompletionBody, GenerationBody, StreamOptions
 from app.container import AppState, State
-from app.generation.accumulator import AnswerState
 from app.generation.events import (
     Detailed,
     Event,
@@ -58,7 +59,7 @@ from app.generation.events import (
     TokenDetail,
 )
 from app.problems import Problem
-from dragon.inference.reading import AnswerReader, Reading, Said, read
+from dragon.inference.reading import AnswerReader, Said, read
 
 B = TypeVar("B", bound=GenerationBody)
 Details = Sequence[TokenDetail]
@@ -75,11 +76,14 @@ class Renderer(ABC, Generic[B]):
     whole_type: ClassVar[Callable[..., Reply]]
     chunk_type: ClassVar[Callable[..., Reply]]
     logprobs: ClassVar[Callable[..., ChatLogprobs | TextLogprobs]]
+    # Whether the prompt's tokens belong beside the choices, since all have the same prompt.
+    one_prompt: ClassVar[bool]
 
     def __init__(self, body: B, requests: Sequence[GenerationRequest], state: AppState) -> None:
         generation = state.generation
         self.choices = choices_of(requests, body.prompts)
         self._body = body
+        self._options = body.stream_options or StreamOptions()
         self._tokenizer = generation.tokenizer
         self._pairings = [Pairing() for _ in requests]
         self._fixed = {
@@ -90,15 +94,13 @@ class Renderer(ABC, Generic[B]):
         }
 
     def whole(self) -> bytes:
-        own = self._body.dragon
         kept = best(self.choices, self._body.prompts, self._body.n or 1)
         reply = self.whole_type(
             **self._fixed,
             choices=[self._complete(choice) for choice in kept],
             usage=self._usage(),
-            prompt_token_ids=self._beside(kept[0]),
-            **self._whole_fields(kept[0]),
-            dragon=None if own is None else dragon_fields.reply(kept, provenance=own.provenance),
+            dragon=dragon_reply(kept, self._body.dragon),
+            **(self._of_prompt(kept[0]) if self.one_prompt else {}),
         )
         return reply.model_dump_json().encode()
 
@@ -106,34 +108,33 @@ class Renderer(ABC, Generic[B]):
         """The first chunk of each choice, if it has one."""
         for choice in self.choices:
             if (opening := self._opening(choice)) is not None:
-                yield self._chunk(choice, opening, prompt=self._beside(choice))
+                ids = self._prompt_ids(choice) if self.one_prompt else None
+                yield self._chunk(choice, opening, prompt_token_ids=ids)
 
     def take(self, index: int, event: Event) -> Iterator[bytes]:
-        choice, body = self.choices[index], self._body
-        if body.scored and isinstance(event, TextDelta | Detailed):
-            yield from self._scored(choice, self._pairings[index].take(event))
+        choice, body, pairing = self.choices[index], self._body, self._pairings[index]
         match event:
-            case TextDelta(text=text) if not body.scored:
-                if text or body.return_token_ids:
-                    yield from self._more(choice, event)
+            case TextDelta() | Detailed() if body.top is not None:
+                yield from self._scored(choice, pairing.take(event))
+            case TextDelta(text=text) if text or body.return_token_ids:
+                yield from self._more(choice, event)
             case PromptDetailed(details=details):
                 for each in self.choices:
                     scores = self._scores(each, details) if each.first is choice.answer else None
                     if scores is not None:
                         yield self._chunk(each, scores)
             case Finished(reason=reason):
-                yield from self._scored(choice, self._pairings[index].rest())
-                # Provenance was sent with the text.
-                dragon = dragon_fields.reply([choice], provenance=False) if body.dragon else None
+                yield from self._scored(choice, pairing.rest())
+                dragon = dragon_reply([choice], body.dragon, in_stream=True)
                 yield self._chunk(choice, self._closing(choice, reason), dragon)
         wanted = body.wants_provenance if isinstance(event, Detailed) else body.dragon
-        if wanted and (notice := dragon_fields.notice(index, event)):
+        if wanted and (notice := dragon_notice(index, event)):
             yield from self._rest(choice)
             yield self._chunk(choice, self._piece(choice), notice)
 
     def end(self) -> Iterator[bytes]:
         """Usage if requested, and the mark of a stream that succeeded."""
-        if self._body.include_usage:
+        if self._options.include_usage:
             reply = self.chunk_type(**self._fixed, choices=[], usage=self._usage())
             yield _frame(reply.model_dump_json().encode())
         yield b"data: [DONE]\n\n"
@@ -162,22 +163,19 @@ class Renderer(ABC, Generic[B]):
         self,
         choice: Choice,
         piece: BaseModel,
-        dragon: dragon_fields.Dragon | None = None,
-        prompt: list[int] | None = None,
+        dragon: DragonReply | DragonNotice | None = None,
+        **fields: Any,
     ) -> bytes:
         """A chunk of a choice's stream; if usage is requested, every chunk has that field."""
+        usage = None
+        if self._options.continuous_usage_stats:
+            read = choice.answer.request.prompt_tokens(self._tokenizer)
+            usage = CompletionUsage.of(read, len(choice.answer.tokens))
         reply = self.chunk_type(
-            **self._fixed,
-            choices=[piece],
-            usage=self._so_far(choice.answer) if self._body.usage_of_each else None,
-            prompt_token_ids=prompt,
-            dragon=dragon,
+            **self._fixed, choices=[piece], usage=usage, dragon=dragon, **fields
         )
-        exclude = None if self._body.include_usage else {"usage"}
+        exclude = None if self._options.include_usage else {"usage"}
         return _frame(reply.model_dump_json(exclude=exclude).encode())
-
-    def _so_far(self, answer: AnswerState) -> CompletionUsage:
-        return CompletionUsage.of(answer.request.prompt_tokens(self._tokenizer), len(answer.tokens))
 
     def _usage(self) -> CompletionUsage:
         """The total usage; a prompt counts once, however many choices it has."""
@@ -186,7 +184,7 @@ class Renderer(ABC, Generic[B]):
         return CompletionUsage.of(read, sum(end.completion_tokens for end in ends))
 
     def _logprobs(self, details: Details) -> Any:
-        most, by_id = self._body.alternatives, bool(self._body.return_tokens_as_token_ids)
+        most, by_id = self._body.top or 0, bool(self._body.return_tokens_as_token_ids)
         return self.logprobs(details, self._tokenizer, most=most, by_id=by_id)
 
     def _ids(self, tokens: Sequence[int]) -> list[int] | None:
@@ -195,25 +193,18 @@ class Renderer(ABC, Generic[B]):
     def _prompt_ids(self, choice: Choice) -> list[int] | None:
         return self._ids(choice.answer.request.prompt_ids(self._tokenizer))
 
-    def _of_prompt(self, choice: Choice) -> PromptLogprobs | None:
-        """Log-probabilities of the prompt's tokens, if requested.
+    def _of_prompt(self, choice: Choice) -> dict[str, Any]:
+        """The prompt's tokens and their log-probabilities, if requested.
 
-        None if the model was asked a rewritten question instead.
+        The latter are missing if the model was asked a rewritten question instead.
         """
         request, scored = choice.first.request, choice.first.prompt
-        most = self._body.prompt_logprobs
+        found, most = {"prompt_token_ids": self._prompt_ids(choice)}, self._body.prompt_logprobs
         if most is None or tuple(each.token for each in scored) != request.conversation:
-            return None
+            return found
         begun = request.prompt_tokens(self._tokenizer) - len(scored)
-        return [*[None] * begun, *prompt_logprobs(scored, self._tokenizer, most)]
-
-    def _beside(self, choice: Choice) -> list[int] | None:
-        """The prompt's tokens, if requested and if they belong beside the choices."""
-        return None
-
-    def _whole_fields(self, choice: Choice) -> dict[str, Any]:
-        """Fields of a whole response that only this kind has."""
-        return {}
+        logprobs = [*[None] * begun, *prompt_logprobs(scored, self._tokenizer, most)]
+        return {**found, "prompt_logprobs": logprobs}
 
     @abstractmethod
     def _opening(self, choice: Choice) -> BaseModel | None:
@@ -245,19 +236,15 @@ class ChatRenderer(Renderer[ChatBody]):
     whole_type = ChatCompletion
     chunk_type = ChatCompletionChunk
     logprobs = staticmethod(chat_logprobs)
+    one_prompt = True
 
     def __init__(
         self, body: ChatBody, requests: Sequence[GenerationRequest], state: AppState
     ) -> None:
         super().__init__(body, requests, state)
-        self._readers = [AnswerReader(self._reading(choice)) for choice in self.choices]
+        self._reading = reading_of(body, requests[0], self._tokenizer)
+        self._readers = [AnswerReader(self._reading) for _ in requests]
         self._called: Counter[int] = Counter()
-
-    def _beside(self, choice: Choice) -> list[int] | None:
-        return self._prompt_ids(choice)
-
-    def _whole_fields(self, choice: Choice) -> dict[str, Any]:
-        return {"prompt_logprobs": self._of_prompt(choice)}
 
     def _opening(self, choice: Choice) -> BaseModel:
         return ChunkChoice(index=choice.index, delta=Delta(role="assistant", content=""))
@@ -272,9 +259,6 @@ class ChatRenderer(Renderer[ChatBody]):
             logprobs=None if details is None else self._logprobs(details),
             token_ids=self._ids(delta.tokens),
         )
-
-    def _reading(self, choice: Choice) -> Reading:
-        return reading_of(self._body, choice.answer.request, self._tokenizer)
 
     def _delta(self, index: int, said: Said) -> Delta:
         """The reasoning, text and calls that were added."""
@@ -294,7 +278,7 @@ class ChatRenderer(Renderer[ChatBody]):
 
     def _complete(self, choice: Choice) -> BaseModel:
         answer = choice.answer
-        said = read(answer.text, self._reading(choice))
+        said = read(answer.text, self._reading)
         called = [CallReply.of(call) for call in said.calls]
         message = ReplyMessage(
             content=(said.text or None) if called else said.text,
@@ -304,7 +288,7 @@ class ChatRenderer(Renderer[ChatBody]):
         return ChatChoice(
             index=choice.index,
             message=message,
-            logprobs=self._logprobs(answer.details) if self._body.scored else None,
+            logprobs=None if self._body.top is None else self._logprobs(answer.details),
             finish_reason="tool_calls" if called else answer.end.reason,
             token_ids=self._ids(answer.tokens),
         )
@@ -317,6 +301,7 @@ class CompletionRenderer(Renderer[CompletionBody]):
     whole_type = Completion
     chunk_type = CompletionChunk
     logprobs = staticmethod(text_logprobs)
+    one_prompt = False
 
     def __init__(
         self, body: CompletionBody, requests: Sequence[GenerationRequest], state: AppState
@@ -353,7 +338,7 @@ class CompletionRenderer(Renderer[CompletionBody]):
         )
 
     def _scores(self, choice: Choice, details: Details) -> BaseModel | None:
-        if not self._body.scored:
+        if self._body.top is None:
             return None
         return TextPiece(index=choice.index, text="", logprobs=self._logprobs(details))
 
@@ -368,11 +353,10 @@ class CompletionRenderer(Renderer[CompletionBody]):
         return TextChoice(
             index=choice.index,
             text=self._prompt(choice) + answer.text,
-            logprobs=self._logprobs(scored) if self._body.scored else None,
+            logprobs=None if self._body.top is None else self._logprobs(scored),
             finish_reason=answer.end.reason,
             token_ids=self._ids(answer.tokens),
-            prompt_token_ids=self._prompt_ids(choice),
-            prompt_logprobs=self._of_prompt(choice),
+            **self._of_prompt(choice),
         )
 
     def _prompt(self, choice: Choice) -> str:
@@ -401,8 +385,7 @@ async def create_chat_completion(http: Request, body: ChatBody, state: State) ->
     """Answer a conversation, at once or as a stream."""
     require_model(body.model, state.generation.model_name)
     renderer = ChatRenderer(body, await chat_requests(body, state), state)
-    events = begun(state, renderer.choices, body.user)
-    return await respond(http, events, renderer, stream=bool(body.stream))
+    return await _respond(http, body, renderer, state)
 
 
 @router.post(
@@ -414,5 +397,9 @@ async def create_completion(http: Request, body: CompletionBody, state: State) -
     """Continue one prompt or several, at once or as a stream."""
     require_model(body.model, state.generation.model_name)
     renderer = CompletionRenderer(body, await completion_requests(body, state), state)
+    return await _respond(http, body, renderer, state)
+
+
+async def _respond(http: Request, body: B, renderer: Renderer[B], state: AppState) -> Response:
     events = begun(state, renderer.choices, body.user)
     return await respond(http, events, renderer, stream=bool(body.stream))

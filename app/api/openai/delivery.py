@@ -1,24 +1,33 @@
-"""Turns answers into an HTTP response, at once or as a stream, in any API's form."""
+"""Answers as HTTP responses in any API's form: whole, or as a stream that ends with its client."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Sequence
+import logging
+import time
+from collections.abc import AsyncGenerator, Awaitable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
+import orjson
 from fastapi import Request
 from fastapi.responses import Response
+from pydantic import BaseModel
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive, Scope, Send
 
-from app.api.openai.sse import EventStream, unless_gone
 from app.container import AppState
-from app.generation.accumulator import AnswerState, Write
+from app.generation.accumulator import AnswerState
 from app.generation.events import Event, GenerationRequest
 from app.problems import Problem, reported
 from dragon.inference.fairness import CALLER
 
+log = logging.getLogger("dragon.answers")
+T = TypeVar("T")
+# Proxies and clients drop a connection that is silent for longer.
+KEEP_ALIVE_S = 10.0
 # One call with many choices must not take every slot of the engine.
 _SIDE_BY_SIDE = 4
 _QUEUED_EVENTS = 64
@@ -94,51 +103,132 @@ def begun(state: AppState, choices: Sequence[Choice], user: str | None = None) -
         CALLER.set(f"{CALLER.get()} {user}")
     for choice in choices:
         state.generation.check(choice.answer.request)
-    return state.admission.admitted(
-        merged(state.answers.write, [choice.answer for choice in choices])
-    )
+    return _written(state, [choice.answer for choice in choices])
 
 
-async def merged(
-    write: Write, answers: Sequence[AnswerState]
-) -> AsyncGenerator[tuple[int, Event], None]:
-    """The events of all answers as they come, with the answer's index.
+async def _written(state: AppState, answers: Sequence[AnswerState]) -> Events:
+    """The events of a call's answers as they come, with the answer's index, once it has a place.
 
     Their states may be ahead of the event that is read. The first error ends all of them and is
     raised; closing the generator cancels all of them.
     """
-    if len(answers) == 1:
-        async with aclosing(write(answers[0])) as events:
-            async for event in events:
-                yield 0, event
-        return
+    write = state.generation.write
     queue: asyncio.Queue[tuple[int, Event] | Exception | None] = asyncio.Queue(_QUEUED_EVENTS)
-    places = asyncio.Semaphore(_SIDE_BY_SIDE)
+    side_by_side = asyncio.Semaphore(_SIDE_BY_SIDE)
 
     async def pump(index: int, answer: AnswerState) -> None:
         try:
-            async with places, aclosing(write(answer)) as events:
+            async with side_by_side, aclosing(write(answer)) as events:
                 async for event in events:
                     await queue.put((index, event))
             await queue.put(None)
         except Exception as error:  # passed to the reader, which raises it
             await queue.put(error)
 
-    tasks = [asyncio.create_task(pump(i, answer)) for i, answer in enumerate(answers)]
+    async with state.admission.place():
+        if len(answers) == 1:
+            async with aclosing(write(answers[0])) as events:
+                async for event in events:
+                    yield 0, event
+            return
+        tasks = [asyncio.create_task(pump(i, answer)) for i, answer in enumerate(answers)]
+        try:
+            running = len(tasks)
+            while running:
+                item = await queue.get()
+                if item is None:
+                    running -= 1
+                elif isinstance(item, Exception):
+                    raise item
+                else:
+                    yield item
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def named(kind: str, **fields: Any) -> bytes:
+    """A named event, with fields of plain values and models."""
+    data = orjson.dumps({"type": kind, **fields}, default=_plain)
+    return f"event: {kind}\ndata: ".encode() + data + b"\n\n"
+
+
+def _plain(value: Any) -> Any:
+    assert isinstance(value, BaseModel), "events hold models and plain values"
+    return value.model_dump(mode="json")
+
+
+async def unless_gone(receive: Receive, work: Awaitable[T]) -> T:
+    """The result of `work`, which is cancelled with `ClientDisconnect` if the client leaves."""
+    task = asyncio.ensure_future(work)
+    gone = asyncio.create_task(client_gone(receive))
     try:
-        running = len(tasks)
-        while running:
-            item = await queue.get()
-            if item is None:
-                running -= 1
-            elif isinstance(item, Exception):
-                raise item
-            else:
-                yield item
+        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        raise ClientDisconnect
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        task.cancel()
+        gone.cancel()
+        await asyncio.gather(task, gone, return_exceptions=True)
+
+
+async def client_gone(receive: Receive) -> None:
+    """Return once the client disconnects; other messages are discarded."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+class EventStream(Response):
+    """Server-sent events; unlike a plain streaming response it stops its source at once.
+
+    `source` is read by `frames`, which would not close it if they never began. While there is
+    nothing to send, comments keep the connection alive.
+    """
+
+    media_type = "text/event-stream"
+    comment = b": still working\n\n"
+
+    def __init__(
+        self, frames: AsyncGenerator[bytes, None], source: AsyncGenerator[Any, None]
+    ) -> None:
+        self.status_code = 200
+        self.background = None
+        self._frames = frames
+        self._source = source
+        self._sent = time.monotonic()
+        self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await unless_gone(receive, self._send(send))
+        except ClientDisconnect:
+            log.info("the client left in mid-stream")
+        finally:
+            await self._frames.aclose()
+            await self._source.aclose()
+
+    async def _send(self, send: Send) -> None:
+        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        await send(start)
+        alive = asyncio.create_task(self._keep_alive(send))
+        try:
+            async for frame in self._frames:
+                self._sent = time.monotonic()
+                await send({"type": "http.response.body", "body": frame, "more_body": True})
+        finally:
+            alive.cancel()
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _keep_alive(self, send: Send) -> None:
+        while True:
+            silent = time.monotonic() - self._sent
+            if silent >= KEEP_ALIVE_S:
+                self._sent = time.monotonic()
+                await send({"type": "http.response.body", "body": self.comment, "more_body": True})
+            else:
+                await asyncio.sleep(KEEP_ALIVE_S - silent)
 
 
 async def respond(

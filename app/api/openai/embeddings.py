@@ -10,15 +10,14 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
+from app.api.openai.delivery import unless_gone
 from app.api.openai.field_types import PROMPT, Str
 from app.api.openai.models import require_model
 from app.api.openai.openapi import failures
 from app.api.openai.spellings import NOTHING, Lenient
-from app.api.openai.sse import unless_gone
 from app.container import State
 
 router = APIRouter(prefix="/v1/embeddings", tags=["embeddings"])
-
 
 MAX_INPUTS = 2048
 
@@ -44,20 +43,12 @@ class EmbeddingObject(BaseModel):
     embedding: list[float] | str
 
 
-class EmbeddingUsage(BaseModel):
-    """Tokens of the inputs, special ones included."""
-
-    prompt_tokens: int
-    total_tokens: int
-
-
 class EmbeddingList(BaseModel):
-    """The vectors, in the order of the inputs."""
-
     object: Literal["list"]
     data: list[EmbeddingObject]
     model: str
-    usage: EmbeddingUsage
+    # Tokens of the inputs, special ones included.
+    usage: dict[Literal["prompt_tokens", "total_tokens"], int]
 
 
 @router.post("", response_model=EmbeddingList, responses=failures(404))

@@ -36,13 +36,18 @@ def invalid(message: str, code: str = "invalid_value") -> PydanticCustomError:
     return PydanticCustomError(code, "{message}", {"message": message})
 
 
-def wrong(param: str, message: str) -> InvalidRequestError:
+def wrong(param: str, message: str, code: str | None = None) -> InvalidRequestError:
     """The error for a wrong parameter, with its name before the message."""
-    return InvalidRequestError(f"{param}: {message}", param=param)
+    return InvalidRequestError(f"{param}: {message}", param=param, code=code)
 
 
-class _Neutral:
-    """Accepts null and these values."""
+def conflict(param: str, message: str) -> InvalidRequestError:
+    """The error for a parameter whose value does not go with the others."""
+    return wrong(param, message, "invalid_value")
+
+
+class Neutral:
+    """Marks a known but unsupported parameter: null and these values are accepted."""
 
     def __init__(self, *values: Any) -> None:
         self._values = (None, *values)
@@ -62,11 +67,6 @@ class _Neutral:
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         return {"enum": list(self._values), "description": "Not supported: leave it out."}
-
-
-def neutral(*values: Any) -> _Neutral:
-    """Marks a known but unsupported parameter: null and these values are accepted."""
-    return _Neutral(*values)
 
 
 UNSENT = Field(exclude_if=lambda value: value is None)
@@ -95,8 +95,6 @@ def unicode_within(value: Any) -> Any:
 
 
 JsonObject = Annotated[dict[str, Any], AfterValidator(unicode_within)]
-
-
 LISTED = BeforeValidator(
     lambda given: [given] if isinstance(given, str) else given,
     json_schema_input_type=str | list[str],
@@ -177,7 +175,7 @@ TopP = Annotated[
 ]
 """0 keeps only the likeliest token, as in OpenAI's API."""
 MinP = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-TopK = Annotated[int, Field(ge=-1, lt=MAX_COUNT)]
+TopK = Annotated[int, Field(ge=-1, lt=MAX_COUNT), AfterValidator(lambda count: max(0, count))]
 """A number of tokens; 0 and -1 mean all of them."""
 Repetition = Annotated[float, Field(ge=MIN_REPETITION, le=MAX_REPETITION, allow_inf_nan=False)]
 Seed = Annotated[int, Field(ge=-(1 << (SEED_BITS - 1)), lt=1 << SEED_BITS)]

@@ -5,61 +5,63 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict
-from typing import Annotated, Any, BinaryIO, Literal
+from typing import Annotated, Any, BinaryIO, Literal, Self
 from urllib.parse import quote
 
 import orjson
 from fastapi import APIRouter, Depends, Query, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from app.api.openai.field_types import UNSENT
+from app.api.openai.field_types import UNSENT, conflict
 from app.api.openai.paging import Deleted, Order, Page, Paging
 from app.container import State
-from app.documents.progress import Progress
+from app.documents.ingestion import Progress
 from app.documents.readers.common import Properties
 from app.documents.readers.sniff import FileKind
 from app.documents.store import MAX_WINDOW, DocumentStore
 from app.documents.uploads import MAX_COLLECTION_CHARACTERS, Upload
 from app.owners import acting
 from app.storage.tables import Document, Status
-from dragon.errors import InvalidRequestError
 from dragon.localizable import with_localizable
 from dragon.retrieval.chunking import PAGE_BREAK
 
 router = APIRouter(prefix="/v1", tags=["files"])
 
-PURPOSES = ("user_data", "assistants", "batch", "fine-tune", "vision", "evals")
-
 _PIECE = 1 << 16
-_ANCHOR, _SECONDS = "expires_after[anchor]", "expires_after[seconds]"
-_LEAST_S, _MOST_S = 3600, 30 * 24 * 3600
-_FIELDS = frozenset({"file", "purpose", "collection", "replace", _ANCHOR, _SECONDS})
 
-_UPLOAD_BODY = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "multipart/form-data": {
-                "schema": {
-                    "type": "object",
-                    "required": ["file"],
-                    "properties": {
-                        "file": {"type": "string", "format": "binary"},
-                        "purpose": {"type": "string", "enum": PURPOSES},
-                        "collection": {
-                            "type": "string",
-                            "maxLength": MAX_COLLECTION_CHARACTERS,
-                        },
-                        "replace": {"type": "boolean"},
-                        _ANCHOR: {"type": "string", "enum": ["created_at"]},
-                        _SECONDS: {"type": "integer", "minimum": _LEAST_S, "maximum": _MOST_S},
-                    },
-                }
-            }
-        },
-    }
-}
+
+class UploadFields(BaseModel):
+    """What is sent beside an uploaded file.
+
+    With `replace`, the other files of its name in its collection are deleted once this one can be
+    found.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    purpose: Literal["user_data", "assistants", "batch", "fine-tune", "vision", "evals"] = (
+        "user_data"
+    )
+    collection: Annotated[str, Field(max_length=MAX_COLLECTION_CHARACTERS)] = ""
+    replace: bool = False
+    anchor: Annotated[Literal["created_at"] | None, Field(alias="expires_after[anchor]")] = None
+    lifetime_s: Annotated[
+        int | None, Field(alias="expires_after[seconds]", ge=3600, le=30 * 24 * 3600)
+    ] = None
+
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        if (self.anchor is None) != (self.lifetime_s is None):
+            raise conflict("expires_after[anchor]", "goes with expires_after[seconds]")
+        return self
+
+
+_FORM = UploadFields.model_json_schema()
+_FORM["properties"]["file"] = {"type": "string", "format": "binary"}
+_FORM["required"] = ["file"]
+_BODY = {"required": True, "content": {"multipart/form-data": {"schema": _FORM}}}
 
 
 def _store(state: State) -> DocumentStore:
@@ -96,15 +98,13 @@ class FileObject(BaseModel):
 
     @classmethod
     def of(cls, document: Document) -> FileObject:
-        """The object for a document."""
         details = with_localizable({"status_details": document.status_details})
         by = None if document.owner == acting() else document.owner
         found = cls.model_validate(document, from_attributes=True)
         return found.model_copy(update={"localizable": details.get("localizable"), "shared_by": by})
 
 
-class FileList(Page[FileObject]):
-    """A page of files."""
+FileList = Page[FileObject]
 
 
 class Collection(BaseModel):
@@ -115,8 +115,6 @@ class Collection(BaseModel):
 
 
 class CollectionList(BaseModel):
-    """Every collection that has a file."""
-
     object: Literal["list"] = "list"
     data: list[Collection]
 
@@ -135,53 +133,26 @@ class TextWindow(BaseModel):
     page: int | None
 
 
-@router.post("/files", openapi_extra=_UPLOAD_BODY)
+@router.post("/files", openapi_extra={"requestBody": _BODY})
 async def upload(request: Request, documents: Store) -> FileObject:
-    """Store a file and begin to ingest it; `events` reports its progress.
-
-    With `replace`, the other files of its name in its collection are deleted once this one can be
-    found.
-    """
+    """Store a file and begin to ingest it; `events` reports its progress."""
     form = Upload(request)
     async with documents.receive() as incoming:
         await form.receive(incoming)
-        if unknown := form.fields.keys() - _FIELDS:
-            name = min(unknown)
-            message = f"Unrecognized request argument: {name}"
-            raise InvalidRequestError(message, param=name, code="unknown_parameter")
-        purpose = form.fields.get("purpose", PURPOSES[0])
-        if purpose not in PURPOSES:
-            allowed = ", ".join(PURPOSES)
-            raise InvalidRequestError(f"purpose must be one of: {allowed}.", param="purpose")
+        try:
+            fields = UploadFields.model_validate(form.fields)
+        except ValidationError as error:
+            errors = [{**each, "loc": ("body", *each["loc"])} for each in error.errors()]
+            raise RequestValidationError(errors, body=form.fields) from None
         document = await documents.add(
             form.filename or "",
             incoming,
-            purpose,
-            form.fields.get("collection", ""),
-            replace=_flag(form.fields, "replace"),
-            expires_after=_lifetime(form.fields),
+            fields.purpose,
+            fields.collection,
+            replace=fields.replace,
+            expires_after=fields.lifetime_s,
         )
     return FileObject.of(document)
-
-
-def _flag(fields: dict[str, str], name: str) -> bool:
-    value = fields.get(name, "false").lower()
-    if value not in {"true", "false"}:
-        raise InvalidRequestError(f"{name} must be true or false.", param=name)
-    return value == "true"
-
-
-def _lifetime(fields: dict[str, str]) -> int | None:
-    """Seconds after which the file is deleted, None for never."""
-    if not fields.keys() & {_ANCHOR, _SECONDS}:
-        return None
-    anchor, seconds = fields.get(_ANCHOR), fields.get(_SECONDS, "")
-    if anchor != "created_at":
-        raise InvalidRequestError(f"{_ANCHOR} must be created_at.", param=_ANCHOR)
-    if not (seconds.isdecimal() and len(seconds) < 9 and _LEAST_S <= int(seconds) <= _MOST_S):
-        message = f"{_SECONDS} must be a number between {_LEAST_S} and {_MOST_S}."
-        raise InvalidRequestError(message, param=_SECONDS)
-    return int(seconds)
 
 
 @router.get("/files")

@@ -17,11 +17,10 @@ router = APIRouter(prefix="/v1/models", tags=["models"])
 class UnknownModelError(NotFoundError):
     """The request names a model that is not served, or not for this purpose."""
 
-    code = "model_not_found"
+    code, param = "model_not_found", "model"
 
     def __init__(self, model: str, served: str) -> None:
         super().__init__(f"The model {model!r} does not exist or does not do this; use {served!r}.")
-        self.param = "model"
 
 
 def require_model(model: str | None, served: str) -> str:
@@ -45,8 +44,6 @@ class ModelObject(BaseModel):
 
 
 class ModelList(BaseModel):
-    """All models."""
-
     object: Literal["list"] = "list"
     data: list[ModelObject]
 

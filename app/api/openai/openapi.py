@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from app.api.errors import MESSAGES, OLLAMA
-from app.api.openai.responses import ChatCompletionChunk, CompletionChunk
+from app.api.openai.replies import ChatCompletionChunk, CompletionChunk
 from app.auth import needs_key
 
 _REF = "#/components/schemas/"

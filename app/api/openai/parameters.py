@@ -16,13 +16,13 @@ from app.api.openai.schemas import (
     CompletionBody,
     DragonOptions,
     GenerationBody,
-    TokenizeBody,
+    RenderedBody,
 )
 from app.api.openai.structured import checked
 from app.api.openai.turns import NamedTool, as_messages
 from app.container import AppState
 from app.generation.events import GenerationRequest
-from app.generation.prompts import Prompt, chat_prompt, shortened, text_prompt
+from app.generation.prompts import chat_prompt, shortened, text_prompt
 from app.settings import Cloud, Settings
 from dragon.errors import InvalidRequestError
 from dragon.inference.chat_template import Rendering
@@ -33,16 +33,23 @@ from dragon.inference.tools import CallFormat, Tool
 from dragon.sampling.params import Mode, Sampling
 
 _END = 8  # last tokens of a prompt in which reasoning may begin
+_GIVEN = {
+    "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty",
+    "frequency_penalty",
+}  # fmt: skip
 
 
-async def chat_requests(body: ChatBody, state: AppState) -> list[GenerationRequest]:
+async def chat_requests(
+    body: ChatBody, state: AppState, format_param: str = "response_format"
+) -> list[GenerationRequest]:
     """A generation for each choice of a chat, with the cloud's view of it.
 
-    A limit that exceeds the context becomes the default one.
+    A limit that exceeds the context becomes the default one. `format_param` is what the client
+    calls `response_format`.
     """
     messages = as_messages(body.messages)
     tools, form = offered(body, state.generation.tokenizer, messages)
-    rendering = rendering_of(body, tools, state.generation.tokenizer)
+    rendering = rendering_of(body, messages, tools, state.generation.tokenizer)
     if body.truncation == "auto":
         messages = await shortened(state.generation, messages, rendering, body.limit or 1)
     asked = body.dragon.cloud if body.dragon else None
@@ -50,8 +57,8 @@ async def chat_requests(body: ChatBody, state: AppState) -> list[GenerationReque
     view = await state.generation.cloud_view.of(messages, trusted=trusted)
     cut = body.truncate_prompt_tokens is not None
     prompt = await chat_prompt(state.generation, messages, view, rendering, to_cut=cut)
-    grammar = await checked(partial(_held, body, tools, form), state, raw=False)
-    requests = requests_of(body, [prompt], state, grammar)
+    held = partial(_held, body, tools, form, format_param)
+    requests = requests_of(body, [prompt], state, await checked(held, state, raw=False))
     # Many clients set a limit for a much larger model: it is only an upper bound.
     room = state.generation.room
     return [
@@ -61,37 +68,28 @@ async def chat_requests(body: ChatBody, state: AppState) -> list[GenerationReque
 
 
 def rendering_of(
-    body: ChatBody | TokenizeBody, tools: Sequence[Tool], tokenizer: Tokenizer
+    body: RenderedBody, messages: Sequence[Message], tools: Sequence[Tool], tokenizer: Tokenizer
 ) -> Rendering:
     """How the template renders a chat: by default it continues a last turn of the assistant.
 
     Raises `InvalidRequestError` if both that and a new turn are requested, or there is no such
     turn.
     """
-    last = (body.messages or [])[-1]
-    speaks = last.role == "assistant" and not last.tool_calls
-    continued = body.continue_final_message
-    if continued and body.add_generation_prompt:
+    speaks = messages[-1].role == "assistant" and not messages[-1].calls
+    continued, added = body.continue_final_message, body.add_generation_prompt
+    if continued and added:
         raise wrong("continue_final_message", "contradicts add_generation_prompt; send one of them")
     if continued and not speaks:
         raise wrong("continue_final_message", "the last message is not the assistant's")
     if continued is None:
-        continued = speaks and not body.add_generation_prompt
-    begun = body.add_generation_prompt is not False
-    return Rendering(tuple(tools), variables_of(body, tokenizer), continued=continued, begun=begun)
-
-
-def variables_of(body: ChatBody | TokenizeBody, tokenizer: Tokenizer) -> dict[str, Any]:
-    """Variables for the template: the client's own, and those about reasoning."""
-    own = dict(body.chat_template_kwargs or {})
-    if isinstance(body, TokenizeBody):
-        return own
+        continued = speaks and not added
     effort, thinks = body.reasoning_effort, body.enable_thinking
     if thinks is None and effort is not None:
         thinks = effort != "none"
     asked = {"enable_thinking": thinks, "thinking": thinks, "reasoning_effort": effort}
     known = {name: asked[name] for name in tokenizer.variables if asked[name] is not None}
-    return known | own
+    variables = known | (body.chat_template_kwargs or {})
+    return Rendering(tuple(tools), variables, continued=continued, begun=added is not False)
 
 
 def reading_of(body: ChatBody, request: GenerationRequest, tokenizer: Tokenizer) -> Reading:
@@ -99,78 +97,66 @@ def reading_of(body: ChatBody, request: GenerationRequest, tokenizer: Tokenizer)
     end = tokenizer.decode(request.conversation[-_END:], special=True).rstrip()
     # An answer held to a grammar does not begin inside reasoning.
     return Reading(
-        tokenizer.call_form if _may_call(body) else None,
+        tokenizer.call_form if body.may_call else None,
         reasons=tokenizer.reasons,
         begun=end.endswith(BEGIN) and not request.sampling.grammar,
     )
 
 
-def _may_call(body: ChatBody) -> bool:
-    return bool(body.tools) and body.tool_choice != "none"
-
-
-def require_tools(messages: Sequence[Message], tokenizer: Tokenizer) -> None:
-    """Raises `InvalidRequestError` for turns with calls if the model's template has no tools."""
-    called = any(message.calls or message.role == "tool" for message in messages)
-    if called and tokenizer.call_form is None:
-        raise _without("messages")
-
-
-def _without(param: str) -> InvalidRequestError:
-    return wrong(
-        param,
-        "this model's chat template has no tools, or calls them in a form that is not known here; "
-        'use another model, or send tool_choice "none" and no calls',
-    )
-
-
 def offered(
-    body: ChatBody, tokenizer: Tokenizer, messages: Sequence[Message]
+    body: RenderedBody, tokenizer: Tokenizer, messages: Sequence[Message]
 ) -> tuple[list[Tool], CallFormat | None]:
     """The tools that the model may call, and how it writes calls; None if it may call none.
 
     Raises `InvalidRequestError` for a model whose chat template has no tools, even if only the
     messages have calls, and for a choice that is not among the tools.
     """
-    if not body.tools and body.tool_choice not in (None, "none", "auto"):
+    choice, form = body.tool_choice, tokenizer.call_form
+    if not body.tools and choice not in (None, "none", "auto"):
         raise wrong("tool_choice", "there are no tools")
-    form = tokenizer.call_form
-    if _may_call(body) and form is None:
-        raise _without("tools")
-    require_tools(messages, tokenizer)
-    if not _may_call(body):
+    called = any(message.calls or message.role == "tool" for message in messages)
+    if form is None and (body.may_call or called):
+        raise wrong(
+            "tools" if body.may_call else "messages",
+            "this model's chat template has no tools, or calls them in a form that is not known "
+            'here; use another model, or send tool_choice "none" and no calls',
+        )
+    if not body.may_call:
         return [], None
     tools = [each.tool() for each in body.tools]
-    choice = body.tool_choice
     if isinstance(choice, NamedTool) and choice.function.name not in {t.name for t in tools}:
         raise wrong("tool_choice", f"there is no tool {choice.function.name!r}")
     return tools, form
 
 
-def _held(body: ChatBody, tools: Sequence[Tool], form: CallFormat | None) -> tuple[str, str]:
+def _held(
+    body: ChatBody, tools: Sequence[Tool], form: CallFormat | None, format_param: str
+) -> tuple[str, str]:
     """The grammar of a chat's answer, and the parameter that sets it; see `held_to`."""
-    text, param = body.grammar()
+    text, param = body.grammar(format_param)
     if form is None:
         return text, param
     if text:
         raise wrong(param, 'contradicts tools; send tool_choice "none" with it')
-    choice = body.tool_choice
+    choice, parallel = body.tool_choice, body.parallel_tool_calls is not False
     if isinstance(choice, NamedTool):
-        tools = [tool for tool in tools if tool.name == choice.function.name]
-        return form.grammar(tools, parallel=False), "tools"
-    if choice == "required":
-        return form.grammar(tools, parallel=body.parallel_tool_calls is not False), "tools"
-    return "", "tools"
+        tools, parallel = [each for each in tools if each.name == choice.function.name], False
+    elif choice != "required":
+        return "", "tools"
+    return form.grammar(tools, parallel=parallel), "tools"
 
 
-async def completion_requests(body: CompletionBody, state: AppState) -> list[GenerationRequest]:
-    """A generation for each choice of each prompt of a completion."""
+async def completion_requests(
+    body: CompletionBody, state: AppState, format_param: str = "response_format"
+) -> list[GenerationRequest]:
+    """A generation for each choice of each prompt of a completion; as in `chat_requests`."""
     cut = body.truncate_prompt_tokens is not None
     prompts = [
         await text_prompt(state.generation, each, body.suffix or "", to_cut=cut)
         for each in body.prompt
     ]
-    requests = requests_of(body, prompts, state, await checked(body.grammar, state, raw=True))
+    grammar = await checked(partial(body.grammar, format_param), state, raw=True)
+    requests = requests_of(body, prompts, state, grammar)
     if not body.suffix:
         return requests
     ends = frozenset(state.generation.tokenizer.filled)
@@ -178,7 +164,10 @@ async def completion_requests(body: CompletionBody, state: AppState) -> list[Gen
 
 
 def requests_of(
-    body: GenerationBody, prompts: Sequence[Prompt], state: AppState, grammar: str = ""
+    body: GenerationBody,
+    prompts: Sequence[GenerationRequest],
+    state: AppState,
+    grammar: str = "",
 ) -> list[GenerationRequest]:
     """A generation for each choice of each prompt, the choices of a prompt adjacent.
 
@@ -203,7 +192,7 @@ def requests_of(
             with_stop=bool(body.include_stop_str_in_output),
             special=body.skip_special_tokens is False,
             mode=mode,
-            raw=body.RAW,
+            raw=isinstance(body, CompletionBody),
             details=body.details,
             epsilon=options.epsilon,
             wait=options.wait,
@@ -233,32 +222,22 @@ def sampling_of(body: GenerationBody, state: AppState, mode: Mode, grammar: str)
     if any(token >= vocabulary for token, _ in bias):
         raise wrong("logit_bias", f"token ids must be below {vocabulary}")
     param = "ignore_eos" if body.ignore_eos else "min_tokens"
-    if body.least_tokens and state.generation.quotes_alone and not body.RAW:
+    quotes = state.generation.quotes_alone and not isinstance(body, CompletionBody)
+    if body.least_tokens and quotes:
         raise wrong(param, "this model quotes whole sentences and ends with them; leave it out")
     if body.least_tokens and grammar:
         raise wrong(param, "the format determines where an answer ends")
     if body.limit is not None and (body.min_tokens or 0) > body.limit:
         raise wrong("min_tokens", f"{body.min_tokens} exceeds the limit of {body.limit}")
     bounded = body.dragon is not None and body.dragon.epsilon is not None
-    given = {
-        "temperature": body.temperature,
-        "top_p": body.top_p,
-        "top_k": None if body.top_k is None else max(0, body.top_k),
-        "min_p": body.min_p,
-        "repetition_penalty": body.repetition_penalty,
-    }
-    return replace(
-        Sampling(
-            seed=seed_or_new(body.seed),
-            logit_bias=bias,
-            presence_penalty=body.presence_penalty or 0.0,
-            frequency_penalty=body.frequency_penalty or 0.0,
-            min_tokens=body.least_tokens,
-            grammar=grammar,
-        ),
-        **_usual(state.generation.default_sampling, mode, bounded=bounded)
-        | {name: value for name, value in given.items() if value is not None},
+    sampling = Sampling(
+        seed=seed_or_new(body.seed),
+        logit_bias=bias,
+        min_tokens=body.least_tokens,
+        grammar=grammar,
+        **_usual(state.generation.default_sampling, mode, bounded=bounded),
     )
+    return replace(sampling, **body.model_dump(include=_GIVEN, exclude_none=True))
 
 
 def _usual(usual: DefaultSampling, mode: Mode, *, bounded: bool) -> dict[str, Any]:
@@ -311,7 +290,7 @@ def seed_or_new(seed: int | None) -> int:
 
 
 def request_for(
-    prompt: Prompt, sampling: Sampling, options: AnswerOptions, settings: Settings
+    prompt: GenerationRequest, sampling: Sampling, options: AnswerOptions, settings: Settings
 ) -> GenerationRequest:
     """The request for an answer to a prompt, with the options that say what it may use.
 
@@ -323,14 +302,8 @@ def request_for(
             "leave one of them out",
             param="dragon.cloud",
         )
-    return GenerationRequest(
-        conversation=prompt.tokens,
-        cloud_conversation=prompt.shown,
-        query=prompt.query,
-        messages=prompt.messages,
-        cloud_messages=prompt.known,
-        parts=prompt.parts,
-        begins=prompt.begins,
+    return replace(
+        prompt,
         sampling=sampling,
         top_k=options.top_k,
         cloud=Cloud.NEVER if options.private else options.cloud or settings.cloud,

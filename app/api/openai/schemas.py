@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import (
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from app.api.openai.field_types import (
     PROMPT,
@@ -21,6 +14,7 @@ from app.api.openai.field_types import (
     LogitBias,
     MinP,
     Names,
+    Neutral,
     Penalty,
     Repetition,
     Seed,
@@ -31,10 +25,9 @@ from app.api.openai.field_types import (
     Top,
     TopK,
     TopP,
-    invalid,
-    neutral,
+    conflict,
 )
-from app.api.openai.spellings import NOTHING, SPELLINGS, Lenient, unfolded
+from app.api.openai.spellings import NOTHING, SPELLINGS, STRUCTURED, Lenient
 from app.api.openai.structured import ResponseFormat, allowed_of, choice_of, held_to, schema_of
 from app.api.openai.turns import MAX_TURNS, ChatMessage, ToolChoice, Tools
 from app.generation.events import Details
@@ -59,6 +52,8 @@ UNLIMITED = BeforeValidator(unlimited)
 MaxTokens = Annotated[Limit | None, UNLIMITED]
 Token = Annotated[int, Field(ge=0, lt=1 << 31)]
 Notation = Annotated[Str, Field(min_length=1, max_length=MAX_GRAMMAR)]
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
+Turns = Annotated[list[ChatMessage], Field(min_length=1, max_length=MAX_TURNS)]
 
 
 class AnswerOptions(Strict):
@@ -90,12 +85,11 @@ class DragonOptions(AnswerOptions):
     grammar: Notation | None = None
     regex: Notation | None = None
 
-    @field_validator("regex")
-    @classmethod
-    def _only_one(cls, regex: str | None, info: ValidationInfo) -> str | None:
-        if regex is not None and info.data.get("grammar") is not None:
-            raise invalid("contradicts grammar; send one of them")
-        return regex
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        if self.grammar and self.regex:
+            raise conflict("dragon.regex", "contradicts grammar; send one of them")
+        return self
 
 
 class StreamOptions(Lenient):
@@ -126,18 +120,13 @@ class SamplingBody(Lenient):
     max_tokens: MaxTokens = None
     stop: Stop = Field(default_factory=list)
 
-    mirostat: Annotated[Any, neutral(0)] = None
-    tfs_z: Annotated[Any, neutral(1)] = None
-    typical_p: Annotated[Any, neutral(0, 1)] = None
+    mirostat: Annotated[Any, Neutral(0)] = None
+    tfs_z: Annotated[Any, Neutral(1)] = None
+    typical_p: Annotated[Any, Neutral(0, 1)] = None
 
 
 class GenerationBody(SamplingBody):
     """The common fields of completions and chats; `model` defaults to the language model."""
-
-    # The name of the parameter that sets `response_format`.
-    FORMAT: ClassVar[str] = "response_format"
-    # Whether the prompt is run as it stands, without a template.
-    RAW: ClassVar[bool] = False
 
     model: Str | None = None
     n: Annotated[int, Field(ge=1, le=MAX_CHOICES)] | None = None
@@ -168,46 +157,43 @@ class GenerationBody(SamplingBody):
         Annotated[list[Token], Field(min_length=1, max_length=MAX_ALLOWED)] | None
     ) = None
 
-    bad_words: Annotated[Any, neutral([])] = None
-    chat_template: Annotated[Any, neutral("")] = None
-    dry_multiplier: Annotated[Any, neutral(0)] = None
-    dynatemp_range: Annotated[Any, neutral(0)] = None
-    early_stopping: Annotated[Any, neutral(False)] = None
-    length_penalty: Annotated[Any, neutral(1)] = None
-    logits_processors: Annotated[Any, neutral([])] = None
-    mirostat_mode: Annotated[Any, neutral(0)] = None
-    top_a: Annotated[Any, neutral(0)] = None
-    top_n_sigma: Annotated[Any, neutral(-1, 0)] = None
-    use_beam_search: Annotated[Any, neutral(False)] = None
-    xtc_probability: Annotated[Any, neutral(0)] = None
+    bad_words: Annotated[Any, Neutral([])] = None
+    chat_template: Annotated[Any, Neutral("")] = None
+    dry_multiplier: Annotated[Any, Neutral(0)] = None
+    dynatemp_range: Annotated[Any, Neutral(0)] = None
+    early_stopping: Annotated[Any, Neutral(False)] = None
+    length_penalty: Annotated[Any, Neutral(1)] = None
+    logits_processors: Annotated[Any, Neutral([])] = None
+    mirostat_mode: Annotated[Any, Neutral(0)] = None
+    top_a: Annotated[Any, Neutral(0)] = None
+    top_n_sigma: Annotated[Any, Neutral(-1, 0)] = None
+    use_beam_search: Annotated[Any, Neutral(False)] = None
+    xtc_probability: Annotated[Any, Neutral(0)] = None
 
     @model_validator(mode="before")
     @classmethod
     def _unfolded(cls, given: Any) -> Any:
-        return unfolded(given)
+        """Move the members of `structured_outputs` beside the other parameters."""
+        if not isinstance(given, dict) or not isinstance(given.get("structured_outputs"), dict):
+            return given
+        rest = {name: value for name, value in given.items() if name != "structured_outputs"}
+        for name, value in given["structured_outputs"].items():
+            if name == "json_object":
+                rest |= {"guided_json": {"type": "object"}} if value else {}
+            else:
+                rest[STRUCTURED.get(name, f"structured_outputs.{name}")] = value
+        return rest
 
-    @field_validator("stream_options")
-    @classmethod
-    def _only_in_streams(
-        cls, options: StreamOptions | None, info: ValidationInfo
-    ) -> StreamOptions | None:
-        if options is not None and not info.data.get("stream"):
-            raise invalid("only allowed when stream is true")
-        return options
-
-    @field_validator("prompt_logprobs")
-    @classmethod
-    def _not_in_streams(cls, top: int | None, info: ValidationInfo) -> int | None:
-        if top is not None and info.data.get("stream"):
-            raise invalid("not sent in streams: leave out one of them")
-        return top
-
-    @field_validator("truncate_prompt_tokens")
-    @classmethod
-    def _some_are_left(cls, tokens: int | None) -> int | None:
-        if tokens == 0:
-            raise invalid("a number of tokens, or -1 for as many as the model takes")
-        return tokens
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        if self.stream_options and not self.stream:
+            raise conflict("stream_options", "only allowed when stream is true")
+        if self.prompt_logprobs is not None and self.stream:
+            raise conflict("prompt_logprobs", "not sent in streams: leave out one of them")
+        if self.truncate_prompt_tokens == 0:
+            message = "a number of tokens, or -1 for as many as the model takes"
+            raise conflict("truncate_prompt_tokens", message)
+        return self
 
     @property
     def limit(self) -> int | None:
@@ -225,34 +211,42 @@ class GenerationBody(SamplingBody):
         return self.n or 1
 
     @property
-    def scored(self) -> bool:
-        """Whether tokens come with their log-probabilities."""
+    def top(self) -> int | None:
+        """How many of the likeliest tokens are reported at each place; None without scores."""
         raise NotImplementedError
 
     @property
-    def alternatives(self) -> int:
-        """How many of the likeliest tokens are reported at each place of the answer."""
-        raise NotImplementedError
+    def scores_prompt(self) -> bool:
+        """Whether the prompt's own tokens are scored."""
+        return self.prompt_logprobs is not None
 
     @property
     def details(self) -> Details | None:
         """The details requested for each token."""
-        top = max(self.alternatives, self.prompt_logprobs or 0)
-        if self.prompt_logprobs is not None:
-            return Details(top=top, prompt=True)
-        return Details(top=top) if self.scored or self.wants_provenance else None
+        ranked = self.written > (self.n or 1)
+        if self.top is None and not (self.scores_prompt or self.wants_provenance or ranked):
+            return None
+        return Details(max(self.top or 0, self.prompt_logprobs or 0), self.scores_prompt)
 
     @property
     def least_tokens(self) -> int:
         """The number of tokens before which the answer may not end."""
         return MAX_TOKENS if self.ignore_eos else self.min_tokens or 0
 
-    def grammar(self) -> tuple[str, str]:
-        """The grammar of the answer, and the parameter that sets it; see `held_to`."""
+    @property
+    def wants_provenance(self) -> bool:
+        """Whether the response says where each token comes from."""
+        return self.dragon is not None and self.dragon.provenance
+
+    def grammar(self, format_param: str) -> tuple[str, str]:
+        """The grammar of the answer, and the parameter that sets it; see `held_to`.
+
+        `format_param` is what the client calls `response_format`.
+        """
         own = self.dragon or DragonOptions()
         return held_to(
             {
-                self.FORMAT: (ResponseFormat.grammar, self.response_format),
+                format_param: (ResponseFormat.grammar, self.response_format),
                 "dragon.grammar": (grammar.of_text, own.grammar),
                 "dragon.regex": (grammar.of_regex, own.regex),
                 "guided_json": (schema_of, self.guided_json),
@@ -263,71 +257,35 @@ class GenerationBody(SamplingBody):
             }
         )
 
-    @property
-    def wants_provenance(self) -> bool:
-        """Whether the response says where each token comes from."""
-        return self.dragon is not None and self.dragon.provenance
-
-    @property
-    def usage_of_each(self) -> bool:
-        """Whether each chunk of the stream reports the usage so far, not only the last one."""
-        options = self.stream_options
-        return self.include_usage and bool(options and options.continuous_usage_stats)
-
-    @property
-    def include_usage(self) -> bool:
-        """Whether the stream ends with a chunk of usage."""
-        return self.stream_options is not None and self.stream_options.include_usage
-
 
 class CompletionBody(GenerationBody):
     """`POST /v1/completions`. The model reads `prompt` unchanged, without a template."""
 
-    RAW: ClassVar = True
-
-    prompt: Annotated[
-        list[str] | list[list[int]],
-        Field(max_length=MAX_CHOICES),
-        PROMPT,
-    ]
-
+    prompt: Annotated[list[str] | list[list[int]], Field(max_length=MAX_CHOICES), PROMPT]
     max_tokens: Annotated[Annotated[int, Field(ge=0, lt=1 << 31)] | None, UNLIMITED] = None
     best_of: Annotated[int, Field(ge=1, le=MAX_CHOICES)] | None = None
-    echo: Annotated[bool | None, Field(validate_default=True)] = None
+    echo: bool | None = None
     logprobs: Top | None = None
     suffix: Str | None = None
 
-    @field_validator("suffix")
-    @classmethod
-    def _behind_the_whole_prompt(cls, suffix: str | None, info: ValidationInfo) -> str | None:
+    @model_validator(mode="after")
+    def _completion_agrees(self) -> Self:
+        if self.max_tokens == 0 and not self.echo:
+            message = "must be true when max_tokens is 0, else there is nothing to answer"
+            raise conflict("echo", message)
+        if self.written < (self.n or 1):
+            raise conflict("best_of", "must be at least n")
+        if self.written > (self.n or 1) and self.stream:
+            message = "the best is known only once all answers are complete: leave out stream"
+            raise conflict("best_of", message)
         for other in ("echo", "truncate_prompt_tokens"):
-            if suffix and info.data.get(other):
-                raise invalid(f"contradicts {other}; send one of them")
-        return suffix
-
-    @field_validator("best_of")
-    @classmethod
-    def _enough_of_them(cls, best_of: int | None, info: ValidationInfo) -> int | None:
-        if best_of is not None and best_of < (info.data.get("n") or 1):
-            raise invalid("must be at least n")
-        if best_of is not None and best_of > (info.data.get("n") or 1) and info.data.get("stream"):
-            raise invalid("the best is known only once all answers are complete: leave out stream")
-        return best_of
-
-    @field_validator("echo")
-    @classmethod
-    def _echo_alone(cls, echo: bool | None, info: ValidationInfo) -> bool | None:
-        if not echo and info.data.get("max_tokens") == 0:
-            raise invalid("must be true when max_tokens is 0, else there is nothing to answer")
-        return echo
+            if self.suffix and getattr(self, other):
+                raise conflict("suffix", f"contradicts {other}; send one of them")
+        return self
 
     @property
     def prompts(self) -> int:
         return len(self.prompt)
-
-    @property
-    def scored(self) -> bool:
-        return self.logprobs is not None
 
     @property
     def written(self) -> int:
@@ -335,42 +293,49 @@ class CompletionBody(GenerationBody):
         return self.best_of or self.n or 1
 
     @property
-    def alternatives(self) -> int:
-        return self.logprobs or 0
+    def top(self) -> int | None:
+        return self.logprobs
 
     @property
-    def details(self) -> Details | None:
-        if self.echo and self.scored:
-            return Details(top=max(self.alternatives, self.prompt_logprobs or 0), prompt=True)
-        ranked = self.written > (self.n or 1)
-        return super().details or (Details() if ranked else None)
+    def scores_prompt(self) -> bool:
+        return super().scores_prompt or bool(self.echo and self.logprobs is not None)
 
 
-class ChatBody(GenerationBody):
-    """`POST /v1/chat/completions`."""
+class RenderedBody(Lenient):
+    """How the model's template renders a chat."""
 
-    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=MAX_TURNS)]
-    max_completion_tokens: MaxTokens = None
     add_generation_prompt: bool | None = None
     continue_final_message: bool | None = None
     chat_template_kwargs: JsonObject | None = None
     enable_thinking: bool | None = None
-    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
-    truncation: Literal["auto", "disabled"] | None = None
-
-    audio: Annotated[Any, neutral()] = None
-    best_of: Annotated[Any, neutral(1)] = None
-    echo: Annotated[Any, neutral(False)] = None
-    function_call: Annotated[Any, neutral("none")] = None
-    functions: Annotated[Any, neutral([])] = None
-    logprobs: bool | None = None
-    top_logprobs: Top | None = None
-    modalities: Annotated[Any, neutral(["text"])] = None
-    moderation: Annotated[Any, neutral()] = None
-    parallel_tool_calls: bool | None = None
+    reasoning_effort: Effort | None = None
     tools: Tools = Field(default_factory=list)
     tool_choice: ToolChoice | None = None
-    web_search_options: Annotated[Any, neutral()] = None
+
+    @property
+    def may_call(self) -> bool:
+        """Whether there are tools that the model may call."""
+        return bool(self.tools) and self.tool_choice != "none"
+
+
+class ChatBody(RenderedBody, GenerationBody):
+    """`POST /v1/chat/completions`."""
+
+    messages: Turns
+    max_completion_tokens: MaxTokens = None
+    truncation: Literal["auto", "disabled"] | None = None
+    logprobs: bool | None = None
+    top_logprobs: Top | None = None
+    parallel_tool_calls: bool | None = None
+
+    audio: Annotated[Any, Neutral()] = None
+    best_of: Annotated[Any, Neutral(1)] = None
+    echo: Annotated[Any, Neutral(False)] = None
+    function_call: Annotated[Any, Neutral("none")] = None
+    functions: Annotated[Any, Neutral([])] = None
+    modalities: Annotated[Any, Neutral(["text"])] = None
+    moderation: Annotated[Any, Neutral()] = None
+    web_search_options: Annotated[Any, Neutral()] = None
 
     @model_validator(mode="before")
     @classmethod
@@ -382,34 +347,25 @@ class ChatBody(GenerationBody):
         top = given["n_probs"]
         return {**rest, "logprobs": True, "top_logprobs": top} if top else rest
 
-    @field_validator("top_logprobs")
-    @classmethod
-    def _only_with_logprobs(cls, top: int | None, info: ValidationInfo) -> int | None:
-        if top is not None and not info.data.get("logprobs"):
-            raise invalid("only allowed when logprobs is true")
-        return top
+    @model_validator(mode="after")
+    def _chat_agrees(self) -> Self:
+        limit = self.max_completion_tokens
+        if self.top_logprobs is not None and not self.logprobs:
+            raise conflict("top_logprobs", "only allowed when logprobs is true")
+        if limit is not None and self.max_tokens not in (None, limit):
+            raise conflict("max_completion_tokens", "contradicts max_tokens; send one of them")
+        return self
 
     @property
     def limit(self) -> int | None:
         return self.max_completion_tokens or self.max_tokens
 
     @property
-    def scored(self) -> bool:
-        return bool(self.logprobs)
-
-    @property
-    def alternatives(self) -> int:
-        return self.top_logprobs or 0
-
-    @field_validator("max_completion_tokens")
-    @classmethod
-    def _one_limit(cls, limit: int | None, info: ValidationInfo) -> int | None:
-        if limit is not None and info.data.get("max_tokens") not in (None, limit):
-            raise invalid("contradicts max_tokens; send one of them")
-        return limit
+    def top(self) -> int | None:
+        return (self.top_logprobs or 0) if self.logprobs else None
 
 
-class TokenizeBody(Lenient):
+class TokenizeBody(RenderedBody):
     """`POST /tokenize`: either a prompt or the messages of a chat; `model` may be the embedder's.
 
     `add_special_tokens` is for prompts; a chat has those of its template. llama.cpp calls the
@@ -427,16 +383,11 @@ class TokenizeBody(Lenient):
 
     model: Str | None = None
     prompt: Annotated[Str, Field(max_length=MAX_TEXT)] | None = None
-    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=MAX_TURNS)] | None = None
+    messages: Turns | None = None
     add_special_tokens: bool | None = None
-
-    add_generation_prompt: bool | None = None
-    continue_final_message: bool | None = None
-    chat_template_kwargs: JsonObject | None = None
-    tools: Tools = Field(default_factory=list)
     return_token_strs: bool | None = None
 
-    chat_template: Annotated[Any, neutral("")] = None
+    chat_template: Annotated[Any, Neutral("")] = None
 
 
 class DetokenizeBody(Lenient):

@@ -8,12 +8,12 @@ from typing import Annotated, Any, ClassVar, Literal
 from fastapi import APIRouter, Request
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from app.api.openai.field_types import UNSENT, Str, Strict, invalid, neutral
+from app.api.openai.delivery import unless_gone
+from app.api.openai.field_types import UNSENT, Neutral, Str, Strict, invalid
 from app.api.openai.files import Store
 from app.api.openai.models import require_model
 from app.api.openai.openapi import failures
 from app.api.openai.spellings import NOTHING, Lenient
-from app.api.openai.sse import unless_gone
 from app.container import State
 from app.documents.hits import Scope
 
@@ -70,8 +70,6 @@ async def search(body: SearchRequest, documents: Store) -> SearchReply:
 
 
 class TextDocument(Strict):
-    """A document as an object."""
-
     text: Str
 
 
@@ -111,10 +109,10 @@ class RerankBody(Lenient):
     top_n: Annotated[int, Field(ge=1)] | None = None
     return_documents: bool | None = None
 
-    max_tokens_per_doc: Annotated[Any, neutral()] = None
-    max_chunks_per_doc: Annotated[Any, neutral()] = None
-    rank_fields: Annotated[Any, neutral(["text"])] = None
-    truncate: Annotated[Any, neutral()] = None
+    max_tokens_per_doc: Annotated[Any, Neutral()] = None
+    max_chunks_per_doc: Annotated[Any, Neutral()] = None
+    rank_fields: Annotated[Any, Neutral(["text"])] = None
+    truncate: Annotated[Any, Neutral()] = None
 
 
 class Ranked(BaseModel):
@@ -126,8 +124,6 @@ class Ranked(BaseModel):
 
 
 class RankedList(BaseModel):
-    """The documents, best first."""
-
     id: str
     model: str
     results: list[Ranked]

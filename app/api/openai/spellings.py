@@ -116,19 +116,6 @@ class Lenient(Strict):
         return read
 
 
-def unfolded(given: Any) -> Any:
-    """A body with its `structured_outputs` moved beside the other parameters."""
-    if not isinstance(given, dict) or not isinstance(given.get("structured_outputs"), dict):
-        return given
-    rest = {name: value for name, value in given.items() if name != "structured_outputs"}
-    for name, value in given["structured_outputs"].items():
-        if name == "json_object":
-            rest |= {"guided_json": {"type": "object"}} if value else {}
-        else:
-            rest[STRUCTURED.get(name, f"structured_outputs.{name}")] = value
-    return rest
-
-
 def header(ignored: Iterable[str]) -> str:
     """The names for the header: ASCII, each once, without those that do not fit."""
     names = dict.fromkeys(json.dumps(name)[1:-1] for name in ignored)

@@ -11,14 +11,13 @@ from pydantic import BaseModel
 from app.api.openai.field_types import wrong
 from app.api.openai.models import UnknownModelError
 from app.api.openai.openapi import failures
-from app.api.openai.parameters import rendering_of, require_tools
-from app.api.openai.schemas import MAX_TEXT, DetokenizeBody, TokenizeBody
-from app.api.openai.turns import as_messages
+from app.api.openai.parameters import offered, rendering_of
+from app.api.openai.schemas import MAX_TEXT, DetokenizeBody, RenderedBody, TokenizeBody
+from app.api.openai.turns import ChatMessage, as_messages
 from app.container import AppState, State
 from app.generation.prompts import known
 from dragon.errors import InvalidRequestError
-from dragon.inference.chat_template import Rendering
-from dragon.inference.tokenizer import Message, Tokenizer
+from dragon.inference.tokenizer import Tokenizer
 
 router = APIRouter(tags=["tokens"], responses=failures(404))
 
@@ -32,12 +31,6 @@ class Tokenized(BaseModel):
     token_strs: list[str] | None = None
 
 
-class Detokenized(BaseModel):
-    """The text of ids."""
-
-    prompt: str
-
-
 @router.post("/tokenize")
 async def tokenize(body: TokenizeBody, state: State) -> Tokenized:
     """The ids of a prompt or a chat for the model."""
@@ -47,10 +40,7 @@ async def tokenize(body: TokenizeBody, state: State) -> Tokenized:
     if body.messages is not None:
         if tokenizer is not state.generation.tokenizer:
             raise wrong("messages", "this model does not chat")
-        messages = as_messages(body.messages)
-        require_tools(messages, tokenizer)
-        rendering = rendering_of(body, [each.tool() for each in body.tools], tokenizer)
-        tokens = await chat_ids(tokenizer, messages, rendering)
+        tokens = await chat_ids(body, body.messages, tokenizer)
     else:
         tokens = await asyncio.to_thread(tokenizer.read, body.prompt or "")
         if body.add_special_tokens is not False:
@@ -60,23 +50,26 @@ async def tokenize(body: TokenizeBody, state: State) -> Tokenized:
 
 
 @router.post("/detokenize")
-async def detokenize(body: DetokenizeBody, state: State) -> Detokenized:
+async def detokenize(body: DetokenizeBody, state: State) -> dict[str, str]:
     """The text of ids, with special tokens spelt out."""
     tokenizer, _ = _of_model(body.model, state)
     name = body.model or state.generation.model_name
     tokens = known(body.tokens, tokenizer, name, "tokens")
-    return Detokenized(prompt=await asyncio.to_thread(tokenizer.decode, tokens, special=True))
+    return {"prompt": await asyncio.to_thread(tokenizer.decode, tokens, special=True)}
 
 
 async def chat_ids(
-    tokenizer: Tokenizer, messages: Sequence[Message], rendering: Rendering
+    body: RenderedBody, turns: Sequence[ChatMessage], tokenizer: Tokenizer
 ) -> list[int]:
     """The ids of a chat, including those that begin every chat.
 
     Raises `InvalidRequestError` for one that would take long to tokenize.
     """
+    messages = as_messages(turns)
     if sum(len(message.content) for message in messages) > MAX_TEXT:
         raise wrong("messages", f"at most {MAX_TEXT} characters in total")
+    tools, _ = offered(body, tokenizer, messages)
+    rendering = rendering_of(body, messages, tools, tokenizer)
     chat = await asyncio.to_thread(tokenizer.chat, messages, rendering)
     return [*tokenizer.bare_row(begins=chat.begins), *chat.tokens]
 

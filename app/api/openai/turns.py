@@ -10,9 +10,9 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, fie
 
 from app.api.openai.field_types import (
     JsonObject,
+    Neutral,
     Str,
     invalid,
-    neutral,
     text_of_parts,
     unicode_within,
 )
@@ -39,8 +39,6 @@ class FunctionBody(Lenient):
 
 
 class ToolBody(Lenient):
-    """A tool: a function of the client's own."""
-
     AT: ClassVar = "tools[]."
 
     type: Literal["function"]
@@ -54,14 +52,10 @@ class ToolBody(Lenient):
 
 
 class NamedFunction(Lenient):
-    """The name of a function."""
-
     name: Name
 
 
 class NamedTool(Lenient):
-    """The one tool to call."""
-
     type: Literal["function"]
     function: NamedFunction
 
@@ -92,18 +86,12 @@ class CalledFunction(Lenient):
 
 
 class CallBody(Lenient):
-    """A call in an earlier turn."""
-
     AT: ClassVar = "messages[].tool_calls[]."
     NOTHING: ClassVar = frozenset({"index"})
 
     id: Str
     type: Literal["function"] = "function"
     function: CalledFunction
-
-    def call(self) -> ToolCall:
-        """The equivalent in the engine's form."""
-        return ToolCall(self.function.name, self.function.arguments, self.id)
 
 
 def _of_an_assistant(calls: T, info: ValidationInfo) -> T:
@@ -117,8 +105,6 @@ OfAnAssistant = AfterValidator(_of_an_assistant)
 
 
 class TextPart(Lenient):
-    """A part of a message's content."""
-
     type: Literal["text", "input_text", "output_text"]
     text: str
 
@@ -140,10 +126,10 @@ class ChatMessage(Lenient):
     content: Annotated[Text | None, Field(validate_default=True)] = None
     name: Str | None = None
     reasoning_content: Str | None = None
-    refusal: Annotated[Any, neutral()] = None
-    audio: Annotated[Any, neutral()] = None
-    annotations: Annotated[Any, neutral([])] = None
-    function_call: Annotated[Any, neutral()] = None
+    refusal: Annotated[Any, Neutral()] = None
+    audio: Annotated[Any, Neutral()] = None
+    annotations: Annotated[Any, Neutral([])] = None
+    function_call: Annotated[Any, Neutral()] = None
 
     @field_validator("tool_call_id")
     @classmethod
@@ -166,7 +152,10 @@ def as_messages(messages: Sequence[ChatMessage]) -> list[Message]:
         Message(
             "system" if each.role == "developer" else each.role,
             each.content or "",
-            tuple(call.call() for call in each.tool_calls or ()),
+            tuple(
+                ToolCall(call.function.name, call.function.arguments, call.id)
+                for call in each.tool_calls or ()
+            ),
             each.tool_call_id or "",
             each.reasoning_content or "",
             each.name or "",

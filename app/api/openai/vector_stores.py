@@ -14,14 +14,14 @@ from typing import Annotated, Any, ClassVar, Literal
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
-from app.api.openai.field_types import LISTED, Names, Str, Strict, neutral, wrong
+from app.api.openai.field_types import LISTED, Names, Neutral, Str, Strict, wrong
 from app.api.openai.openapi import failures
-from app.api.openai.paging import Deleted, Page, Paged
+from app.api.openai.paging import Deleted, Page, Paged, Paging
 from app.api.openai.spellings import Lenient
 from app.container import AppState, State
-from app.documents.adding import SEARCHED
 from app.documents.folders.keeping import CANCELLED
 from app.documents.hits import DocumentHit, Scope
+from app.documents.store import SEARCHED
 from app.storage.tables import Document, Status
 from dragon.errors import InvalidRequestError, NotFoundError
 
@@ -35,17 +35,19 @@ FileStatus = Literal["in_progress", "completed", "cancelled", "failed"]
 
 
 class FileCounts(BaseModel):
-    """How many files are in each state."""
-
     in_progress: int = 0
     completed: int = 0
     cancelled: int = 0
     failed: int = 0
     total: int = 0
 
+    @property
+    def status(self) -> Literal["in_progress", "completed"]:
+        """The status of a store or a batch with these files."""
+        return "in_progress" if self.in_progress else "completed"
+
     @classmethod
     def of(cls, files: Sequence[StoreFile]) -> FileCounts:
-        """The counts of these files."""
         states = [file.status for file in files]
         return cls(total=len(states), **{each: states.count(each) for each in set(states)})
 
@@ -67,8 +69,6 @@ class VectorStore(BaseModel):
 
 
 class LastError(BaseModel):
-    """Why a file could not be read."""
-
     code: Literal["invalid_file"] = "invalid_file"
     message: str
 
@@ -85,6 +85,24 @@ class StoreFile(BaseModel):
     last_error: LastError | None
     attributes: dict[str, str] = Field(default_factory=dict)
 
+    @classmethod
+    def of(cls, document: Document, store_id: str) -> StoreFile:
+        """A document as a file of a store."""
+        processed = document.status == Status.PROCESSED
+        status: FileStatus = "completed" if processed else "in_progress"
+        error = None
+        if document.status == Status.ERROR:
+            status = "cancelled" if document.status_details == CANCELLED else "failed"
+            error = LastError(message=document.status_details or "")
+        return cls(
+            id=document.id,
+            created_at=document.created_at,
+            vector_store_id=store_id,
+            usage_bytes=document.bytes,
+            status=status,
+            last_error=error,
+        )
+
 
 VectorStoreList = Page[VectorStore]
 StoreFileList = Page[StoreFile]
@@ -95,18 +113,18 @@ class StoreBody(Strict):
 
     name: Str | None = None
     file_ids: Names = ()
-    chunking_strategy: Annotated[Any, neutral({"type": "auto"})] = None
-    description: Annotated[Any, neutral("")] = None
-    expires_after: Annotated[Any, neutral()] = None
-    metadata: Annotated[Any, neutral({})] = None
+    chunking_strategy: Annotated[Any, Neutral({"type": "auto"})] = None
+    description: Annotated[Any, Neutral("")] = None
+    expires_after: Annotated[Any, Neutral()] = None
+    metadata: Annotated[Any, Neutral({})] = None
 
 
 class StoreFileBody(Strict):
     """`POST /v1/vector_stores/{id}/files`."""
 
     file_id: Str
-    attributes: Annotated[Any, neutral({})] = None
-    chunking_strategy: Annotated[Any, neutral({"type": "auto"})] = None
+    attributes: Annotated[Any, Neutral({})] = None
+    chunking_strategy: Annotated[Any, Neutral({"type": "auto"})] = None
 
 
 class BatchFile(Lenient):
@@ -144,14 +162,12 @@ class StoreSearchBody(Strict):
         LISTED,
     ]
     max_num_results: Annotated[int, Field(ge=1, le=50)] = 10
-    filters: Annotated[Any, neutral()] = None
-    ranking_options: Annotated[Any, neutral({}, {"ranker": "auto"})] = None
-    rewrite_query: Annotated[Any, neutral(False)] = None
+    filters: Annotated[Any, Neutral()] = None
+    ranking_options: Annotated[Any, Neutral({}, {"ranker": "auto"})] = None
+    rewrite_query: Annotated[Any, Neutral(False)] = None
 
 
 class FoundText(BaseModel):
-    """A passage."""
-
     type: Literal["text"] = "text"
     text: str
 
@@ -189,9 +205,10 @@ class Store:
         """Its id, the same whatever it contains."""
         return _id_of(self.name)
 
+    @property
     def object(self) -> VectorStore:
         """The store as clients read it."""
-        counts = FileCounts.of(self.files())
+        counts = FileCounts.of(self.files)
         created = [document.created_at for document in self.documents] or [self.began]
         return VectorStore(
             id=self.id,
@@ -200,32 +217,25 @@ class Store:
             name=self.name,
             usage_bytes=sum(document.bytes for document in self.documents),
             file_counts=counts,
-            status="in_progress" if counts.in_progress else "completed",
+            status=counts.status,
         )
 
+    @property
     def files(self) -> list[StoreFile]:
         """Its files, newest first."""
-        return [self.file(document) for document in self.documents]
+        return [StoreFile.of(document, self.id) for document in self.documents]
 
-    def file(self, document: Document) -> StoreFile:
-        """One of its files."""
-        state = _state(document)
-        failed = state in ("failed", "cancelled")
-        return StoreFile(
-            id=document.id,
-            created_at=document.created_at,
-            vector_store_id=self.id,
-            usage_bytes=document.bytes,
-            status=state,
-            last_error=LastError(message=document.status_details or "") if failed else None,
-        )
-
-    def one(self, file_id: str) -> Document:
-        """One of its documents. Raises `NotFoundError`."""
-        for document in self.documents:
-            if document.id == file_id:
-                return document
+    def file(self, file_id: str) -> StoreFile:
+        """One of its files. Raises `NotFoundError`."""
+        for file in self.files:
+            if file.id == file_id:
+                return file
         raise NotFoundError(f"There is no file '{file_id}' in this vector store.")
+
+    def page(self, paging: Paging, status: FileStatus | None, ids: Sequence[str]) -> StoreFileList:
+        """A page of those of its files that have a status, if given, and one of these ids."""
+        files = [file for file in self.files if status in (None, file.status) and file.id in ids]
+        return StoreFileList.of(files, paging)
 
 
 @router.post("")
@@ -239,13 +249,13 @@ async def create_store(body: StoreBody, state: State) -> VectorStore:
     await _require_free(body.file_ids, name, "file_ids", state)
     name = await state.conversations.projects.put(name, "")
     await state.documents.move(body.file_ids, name)
-    return (await _store_of(_id_of(name), state)).object()
+    return (await _store_of(_id_of(name), state)).object
 
 
 @router.get("")
 async def list_stores(state: State, paging: Paged) -> VectorStoreList:
     """The named collections, newest first unless `order` is `asc`."""
-    stores = [store.object() for store in await _stores(state)]
+    stores = [store.object for store in await _stores(state)]
     stores.sort(key=lambda store: (-store.created_at, store.name))
     return VectorStoreList.of(stores, paging)
 
@@ -253,7 +263,7 @@ async def list_stores(state: State, paging: Paged) -> VectorStoreList:
 @router.get("/{store_id}", responses=failures(404))
 async def get_store(store_id: str, state: State) -> VectorStore:
     """One store."""
-    return (await _store_of(store_id, state)).object()
+    return (await _store_of(store_id, state)).object
 
 
 @router.delete("/{store_id}", responses=failures(404))
@@ -268,9 +278,8 @@ async def delete_store(store_id: str, state: State) -> Deleted:
 @router.post("/{store_id}/files", responses=failures(404))
 async def add_file(store_id: str, body: StoreFileBody, state: State) -> StoreFile:
     """Put a file into a store."""
-    store = await _store_of(store_id, state)
-    await _put([body.file_id], store, "file_id", state)
-    return store.file(await state.documents.get(body.file_id))
+    store = await _put([body.file_id], store_id, "file_id", state)
+    return store.file(body.file_id)
 
 
 @router.get("/{store_id}/files", responses=failures(404))
@@ -281,21 +290,20 @@ async def list_store_files(
     filter: FileStatus | None = None,  # noqa: A002 - OpenAI's name
 ) -> StoreFileList:
     """The files of a store, newest first unless `order` is `asc`."""
-    files = (await _store_of(store_id, state)).files()
-    return StoreFileList.of([file for file in files if filter in (None, file.status)], paging)
+    store = await _store_of(store_id, state)
+    return store.page(paging, filter, [file.id for file in store.files])
 
 
 @router.get("/{store_id}/files/{file_id}", responses=failures(404))
 async def get_store_file(store_id: str, file_id: str, state: State) -> StoreFile:
     """One file of a store."""
-    store = await _store_of(store_id, state)
-    return store.file(store.one(file_id))
+    return (await _store_of(store_id, state)).file(file_id)
 
 
 @router.delete("/{store_id}/files/{file_id}", responses=failures(404))
 async def remove_file(store_id: str, file_id: str, state: State) -> Deleted:
     """Take a file out of a store; the file stays, in no collection."""
-    (await _store_of(store_id, state)).one(file_id)
+    (await _store_of(store_id, state)).file(file_id)
     document = await state.documents.own(file_id)
     await state.documents.move([document.id], "")
     return Deleted(id=file_id, object="vector_store.file.deleted")
@@ -331,20 +339,26 @@ async def search_store(store_id: str, body: StoreSearchBody, state: State) -> St
 async def create_batch(store_id: str, body: BatchBody, state: State) -> FileBatch:
     """Put several files into a store. A batch is not stored: its id lists its files."""
     wanted = list(dict.fromkeys([*body.file_ids, *(file.file_id for file in body.files)]))
-    await _put(wanted, await _store_of(store_id, state), "file_ids", state)
-    return _batch(await _store_of(store_id, state), wanted)
+    await _put(wanted, store_id, "file_ids", state)
+    return await get_batch(
+        store_id, _BATCH + ".".join(each.removeprefix(_FILE) for each in wanted), state
+    )
 
 
 @router.get("/{store_id}/file_batches/{batch_id}", responses=failures(404))
-async def get_batch(store_id: str, batch_id: str, state: State) -> FileBatch:
-    """The progress of a batch's files."""
-    return _batch(await _store_of(store_id, state), _ids(batch_id))
-
-
 @router.post("/{store_id}/file_batches/{batch_id}/cancel", responses=failures(404))
-async def cancel_batch(store_id: str, batch_id: str, state: State) -> FileBatch:
-    """The batch, unchanged: its files were put into the store at once, and stay there."""
-    return await get_batch(store_id, batch_id, state)
+async def get_batch(store_id: str, batch_id: str, state: State) -> FileBatch:
+    """The progress of a batch. Its files were put into the store at once: none is cancelled."""
+    store, ids = await _store_of(store_id, state), _ids(batch_id)
+    files = [file for file in store.files if file.id in ids]
+    counts = FileCounts.of(files)
+    return FileBatch(
+        id=batch_id,
+        created_at=max((file.created_at for file in files), default=store.began),
+        vector_store_id=store.id,
+        status=counts.status,
+        file_counts=counts,
+    )
 
 
 @router.get("/{store_id}/file_batches/{batch_id}/files", responses=failures(404))
@@ -356,38 +370,23 @@ async def list_batch_files(
     filter: FileStatus | None = None,  # noqa: A002 - OpenAI's name
 ) -> StoreFileList:
     """The files of a batch, newest first unless `order` is `asc`."""
-    files = _files(await _store_of(store_id, state), _ids(batch_id))
-    return StoreFileList.of([file for file in files if filter in (None, file.status)], paging)
+    return (await _store_of(store_id, state)).page(paging, filter, _ids(batch_id))
 
 
 def _ids(batch_id: str) -> list[str]:
+    """The ids of a batch's files. Raises `NotFoundError`."""
     names = batch_id.removeprefix(_BATCH).split(".")
     if not batch_id.startswith(_BATCH) or len(names) > MAX_FILES:
         raise NotFoundError(f"There is no batch '{batch_id}' in this vector store.")
     return [f"{_FILE}{name}" for name in names if name]
 
 
-def _files(store: Store, ids: list[str]) -> list[StoreFile]:
-    """The files that are still in the store."""
-    return [file for file in store.files() if file.id in ids]
-
-
-def _batch(store: Store, ids: list[str]) -> FileBatch:
-    files = _files(store, ids)
-    counts = FileCounts.of(files)
-    return FileBatch(
-        id=_BATCH + ".".join(each.removeprefix(_FILE) for each in ids),
-        created_at=max((file.created_at for file in files), default=store.began),
-        vector_store_id=store.id,
-        status="in_progress" if counts.in_progress else "completed",
-        file_counts=counts,
-    )
-
-
-async def _put(file_ids: Sequence[str], store: Store, param: str, state: AppState) -> None:
-    """Put files into a store. Raises `InvalidRequestError` if one is in another."""
+async def _put(file_ids: Sequence[str], store_id: str, param: str, state: AppState) -> Store:
+    """The store with these files in it. Raises `InvalidRequestError` if one is in another."""
+    store = await _store_of(store_id, state)
     await _require_free(file_ids, store.name, param, state)
     await state.documents.move(file_ids, store.name)
+    return await _store_of(store_id, state)
 
 
 async def limits(store_ids: Sequence[str], state: AppState) -> dict[str, tuple[str, ...]]:
@@ -409,12 +408,6 @@ async def limits(store_ids: Sequence[str], state: AppState) -> dict[str, tuple[s
 
 def _id_of(name: str) -> str:
     return f"vs_{hashlib.sha256(name.encode()).hexdigest()[:24]}"
-
-
-def _state(document: Document) -> FileStatus:
-    if document.status == Status.ERROR:
-        return "cancelled" if document.status_details == CANCELLED else "failed"
-    return "completed" if document.status == Status.PROCESSED else "in_progress"
 
 
 async def _stores(state: AppState) -> list[Store]:

@@ -26,7 +26,9 @@ router = APIRouter(prefix="/api")
 _CONVERSATIONS: list[str | Enum] = ["conversations"]
 _PROJECTS: list[str | Enum] = ["projects"]
 
-_UNSAFE = re.compile(r"[^\w .-]+")
+_UNSAFE = re.compile(r"[^\w .-]+")  # in a name on some file system
+_EXPORTED = ("id", "title", "created_at", "updated_at", "leaf")
+_SUMMARY = (*_EXPORTED, "project", "pinned", "archived", "private")
 Title = Annotated[str, Field(min_length=1, max_length=200, pattern=r"\S")]
 
 
@@ -63,7 +65,7 @@ async def list_conversations(
     first = before is None and not archived and not search.strip()
     shown = [*(await store.pinned(project) if first else ()), *listed[:limit]]
     return {
-        "data": [summary(each.conversation) | {"found": each.found} for each in shown],
+        "data": [summary(conversation) | {"found": found} for conversation, found in shown],
         "has_more": len(listed) > limit,
     }
 
@@ -114,27 +116,16 @@ async def export_conversation(
     else:
         branch = await state.conversations.path(conversation.leaf) if conversation.leaf else []
         content, kind = as_markdown(conversation, branch).encode(), "text/markdown"
-    name = quote(filename(conversation, "json" if as_ == "json" else "md"))
-    disposition = f"attachment; filename*=UTF-8''{name}"
-    return Response(content, media_type=kind, headers={"Content-Disposition": disposition})
-
-
-def filename(conversation: Conversation, ending: str) -> str:
-    """A name that is valid on every file system."""
     stem = _UNSAFE.sub("", conversation.title).strip(" .")[:60] or "conversation"
-    return f"{stem}.{ending}"
+    name = quote(f"{stem}.{'json' if as_ == 'json' else 'md'}")
+    headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{name}"}
+    return Response(content, media_type=kind, headers=headers)
 
 
 def as_json(conversation: Conversation, messages: Sequence[StoredMessage]) -> dict[str, Any]:
     """All branches, with sources and how each answer came about."""
-    return {
-        "id": conversation.id,
-        "title": conversation.title,
-        "created_at": conversation.created_at,
-        "updated_at": conversation.updated_at,
-        "leaf": conversation.leaf,
-        "messages": [message_as_json(message) for message in messages],
-    }
+    fields = {name: getattr(conversation, name) for name in _EXPORTED}
+    return fields | {"messages": [message_as_json(message) for message in messages]}
 
 
 def message_as_json(message: StoredMessage) -> dict[str, Any]:
@@ -156,17 +147,12 @@ def as_markdown(conversation: Conversation, branch: Sequence[StoredMessage]) -> 
     parts = [f"# {conversation.title}", f"_{day}_"]
     for message in branch:
         who = "You" if message.role == "user" else "Answer"
-        parts += [f"## {who}{_kept(message)}", message.text.strip()]
+        openly = "begun openly, then " if "private_from" in message.record else ""
+        kept = f" ({openly}kept on this device)" if message.private else ""
+        parts += [f"## {who}{kept}", message.text.strip()]
         if sources := message.record.get("sources"):
             parts.append("\n".join(["Sources:", "", *map(_source, sources)]))
     return "\n\n".join(parts) + "\n"
-
-
-def _kept(message: StoredMessage) -> str:
-    if not message.private:
-        return ""
-    begun_openly = "private_from" in message.record
-    return f" ({'begun openly, then ' if begun_openly else ''}kept on this device)"
 
 
 def _source(source: dict[str, Any]) -> str:
@@ -178,17 +164,7 @@ def _source(source: dict[str, Any]) -> str:
 
 def summary(conversation: Conversation) -> dict[str, Any]:
     """A conversation without its messages."""
-    return {
-        "id": conversation.id,
-        "title": conversation.title,
-        "created_at": conversation.created_at,
-        "updated_at": conversation.updated_at,
-        "leaf": conversation.leaf,
-        "project": conversation.project,
-        "pinned": conversation.pinned,
-        "archived": conversation.archived,
-        "private": conversation.private,
-    }
+    return {name: getattr(conversation, name) for name in _SUMMARY}
 
 
 def view(message: StoredMessage) -> dict[str, Any]:

@@ -23,7 +23,6 @@ from app.api.page.markdown import render
 from app.container import AppState, State
 from app.documents.folders.folders import FileState, Folder
 from app.documents.parsing import Drawn
-from app.documents.readers.common import PAGE_BREAK
 from app.documents.readers.sniff import FileKind
 from app.documents.redaction import QuotedIn, Redaction
 from app.documents.store import MAX_WINDOW
@@ -32,6 +31,7 @@ from app.owners import acting, acting_as
 from app.paths import short
 from dragon.errors import DocumentError, InvalidRequestError, NotFoundError, NotYoursError
 from dragon.localizable import localizable, with_localizable
+from dragon.retrieval.chunking import PAGE_BREAK
 
 router = APIRouter(prefix="/api")
 _DOCUMENTS: list[str | Enum] = ["documents"]
@@ -81,17 +81,10 @@ async def view(
     html = None
     if found.kind == FileKind.MARKDOWN:
         start, end = blocks_around(text, start, max(start, end))
-        part = text[start:end]
-        html = await asyncio.to_thread(rendered, part, max(0, mark - start), max(0, until - start))
-    return {
-        "text": text[start:end],
-        "html": html,
-        "start": start,
-        "end": end,
-        "length": len(text),
-        "page": page,
-        "pages": pages,
-    }
+        place = (max(0, mark - start), max(0, until - start))
+        html = await asyncio.to_thread(rendered, text[start:end], *place)
+    part = {"text": text[start:end], "html": html, "start": start, "end": end, "length": len(text)}
+    return part | {"page": page, "pages": pages}
 
 
 @router.get("/documents/{document}/page", tags=_DOCUMENTS, responses=failures(404))
@@ -196,16 +189,12 @@ async def list_folders(state: State) -> dict[str, Any]:
 async def add_folder(folder: NewFolder, state: State) -> dict[str, Any]:
     """Follow a folder; if it is already followed, retry the files that could not be read."""
     folders = state.documents.folders
-    with acting_as(acting() if folder.key is None else _owner(folder.key, state)):
+    if folder.key is not None and folder.key not in state.auth.owners():
+        message = f"There is no key {folder.key} with documents of its own."
+        raise InvalidRequestError(message, param="key")
+    with acting_as(acting() if folder.key is None else folder.key):
         identity = await folders.add(Path(folder.path), folder.collection)
         return _view(await folders.get(identity))
-
-
-def _owner(name: str, state: AppState) -> str:
-    """The owner for a key with documents of its own. Raises `InvalidRequestError`."""
-    if name not in state.auth.owners():
-        raise InvalidRequestError(f"There is no key {name} with documents of its own.", param="key")
-    return name
 
 
 @router.get("/folders/{folder}", tags=_FOLDERS, responses=failures(404))

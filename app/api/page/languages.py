@@ -13,10 +13,7 @@ Texts = dict[str, str]
 
 
 def texts(accepted: str) -> Texts:
-    """The texts of the first supported language in an `Accept-Language` header, or English.
-
-    Browsers put their preferred language first.
-    """
+    """The texts of the first language that we have in an `Accept-Language` header, or English."""
     named = (part.strip()[:2].lower() for part in accepted.split(","))
     return _of(next((name for name in named if name in LANGUAGES), LANGUAGES[0]))
 

@@ -49,16 +49,17 @@ _GROWTH = 1.08
 """An open block longer than `_SMALL` characters is rendered again when it has grown by this factor,
 which keeps the work for a block linear in its length."""
 
-_SEAMS = {
-    False: "From here on the device writes alone.",
-    True: "The cloud joins in from here.",
+_SEAM = '<span class="seam" role="note" data-testid="seam" data-joint="{}">{}</span>'
+_PHRASE = '<span class="phrase" data-phrase="{}">{}</span>'
+_SAID: dict[bool | Phrase, str] = {
+    False: _SEAM.format("false", "From here on the device writes alone."),
+    True: _SEAM.format("true", "The cloud joins in from here."),
+    Phrase.NO_ANSWER: _PHRASE.format(Phrase.NO_ANSWER, NO_ANSWER),
+    Phrase.REDACTED: _PHRASE.format(Phrase.REDACTED, REDACTED),
 }
-_PHRASES = {Phrase.NO_ANSWER: NO_ANSWER, Phrase.REDACTED: REDACTED}
-# Placeholders for seams and phrases while a block is rendered: private-use characters, which are
-# removed from the text.
-_MARKS: dict[bool | Phrase, str] = {
-    False: "\ue000", True: "\ue001", Phrase.NO_ANSWER: "\ue004", Phrase.REDACTED: "\ue005"
-}  # fmt: skip
+# Placeholders for these while a block is rendered: private-use characters, which are removed from
+# the text.
+_MARKS = dict(zip(_SAID, "\ue000\ue001\ue004\ue005", strict=True))
 _NO_MARKS = str.maketrans(dict.fromkeys(_MARKS.values(), "\ufffd"))
 # Between two words of running text, where a mark changes no meaning.
 _GAP = re.compile(r"[^\W\d_][.,;:!?)]*()(?: |\n(?=[^\W\d_]))")
@@ -92,24 +93,20 @@ class MarkdownStream:
         self._rendered = Block(0, "", "")
         self._env: dict[str, Any] = {}  # link definitions apply to everything after them
 
-    def push(self, text: str) -> None:
-        """Append to the text."""
-        self._open += text.translate(_NO_MARKS)
-
     def grow(
         self,
         text: str,
-        seams: Sequence[tuple[int, bool]],
+        seams: Sequence[tuple[int, bool]] = (),
         phrases: Sequence[Sequence[Any]] = (),
     ) -> None:
         """Update to the whole text, all its seams and phrases, by character offset."""
         self._phrases = phrases
         length, known = self._grown
         for offset, joint in seams[known:]:
-            self.push(text[length:offset])
+            self._open += text[length:offset].translate(_NO_MARKS)
             self._seams.append((self._start + len(self._open), joint))
             length = offset
-        self.push(text[length:])
+        self._open += text[length:].translate(_NO_MARKS)
         self._grown = (len(text), len(seams))
 
     def take(self) -> list[Block]:
@@ -154,7 +151,7 @@ class MarkdownStream:
         here = [seam for seam in self._seams if seam[0] < self._start or not self._open]
         self._seams = [seam for seam in self._seams if seam not in here]
         late = [joint for offset, joint in here if _gap(text, offset - block.start) is None]
-        return replace(block, html=block.html + "".join(map(_seam, late)))
+        return replace(block, html=block.html + "".join(_SAID[joint] for joint in late))
 
     def _block(self, text: str, env: dict[str, Any]) -> Block:
         marks = [
@@ -191,17 +188,6 @@ def _gap(text: str, offset: int) -> int | None:
     return next((gap for gap in gaps if gap >= offset), None)
 
 
-def _seam(joint: bool) -> str:
-    return (
-        f'<span class="seam" role="note" data-testid="seam" data-joint="{str(joint).lower()}">'
-        f"{_SEAMS[joint]}</span>"
-    )
-
-
-def _phrase(phrase: Phrase) -> str:
-    return f'<span class="phrase" data-phrase="{phrase}">{_PHRASES[phrase]}</span>'
-
-
 def _html(text: str, env: dict[str, Any]) -> str:
     html = nh3.clean(
         str(_PARSER.render(text, env)),
@@ -219,8 +205,7 @@ def _unmarked(html: str) -> str:
         return html
     pieces = _TAG.split(html)
     for what, mark in _MARKS.items():
-        said = _phrase(what) if isinstance(what, Phrase) else _seam(what)
-        pieces[::2] = [piece.replace(mark, said) for piece in pieces[::2]]
+        pieces[::2] = [piece.replace(mark, _SAID[what]) for piece in pieces[::2]]
     return "".join(pieces).translate(_NO_MARKS)
 
 

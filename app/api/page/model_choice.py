@@ -8,9 +8,9 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
+from app.api.openai.delivery import client_gone
 from app.api.openai.field_types import Strict
 from app.api.openai.openapi import failures
-from app.api.openai.sse import client_gone
 from app.api.page.languages import texts
 from app.container import AppState, State
 from app.models.catalogue import offer_named

@@ -9,13 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Request
-from fastapi.responses import (
-    FileResponse,
-    HTMLResponse,
-    JSONResponse,
-    RedirectResponse,
-    Response,
-)
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from app.api.page.languages import texts
@@ -96,7 +90,9 @@ async def sign_in_by_link(
 @router.post("/sign-in")
 async def sign_in_by_key(request: Request, state: State) -> Response:
     """Exchange a key pasted into our own page for a cookie that scripts cannot read."""
-    if not _is_from_here(request):
+    came, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    ours = origin is None or urlsplit(origin).netloc.lower() == request.url.netloc.lower()
+    if came not in _BY_A_PERSON and not (came is None and ours):
         return _sign_in_page(request, "sign.elsewhere", 403)
     async with request.form(max_fields=4) as form:
         key = form.get("key")
@@ -121,35 +117,28 @@ async def status(request: Request, state: State) -> dict[str, Any]:
     `signs_out`: the caller has signed in, or others may use this browser. The printed link of a
     device that only its own machine reaches does not count as a sign-in.
     """
+    settings, generation = state.settings, state.generation
     session = state.auth.session(request.headers)
     named = session is not None and session.key is not None
-    open_to_others = state.settings.api_key is not None or not is_loopback(state.settings.host)
+    open_to_others = settings.api_key is not None or not is_loopback(settings.host)
     household = bool(state.auth.owners())
     return {
-        "model": state.generation.model_name,
-        "quotes": state.generation.quotes,
-        "context_length": state.generation.context_length,
-        "vocabulary": state.generation.tokenizer.vocab_size,
+        "model": generation.model_name,
+        "quotes": generation.quotes,
+        "context_length": generation.context_length,
+        "vocabulary": generation.tokenizer.vocab_size,
         "defaults": {
-            "mode": state.settings.aggregation,
-            "cloud": state.settings.cloud,
-            "top_k": state.generation.top_k,
+            "mode": settings.aggregation,
+            "cloud": settings.cloud,
+            "top_k": generation.top_k,
             "temperature": DEFAULT_TEMPERATURE,
         },
-        "peer": with_localizable(asdict(state.generation.peer_state)),
+        "peer": with_localizable(asdict(generation.peer_state)),
         "documents": await state.documents.count(),
         "accepted": ACCEPTED,
         "household": household,
         "signs_out": named or household or open_to_others,
     }
-
-
-def _is_from_here(request: Request) -> bool:
-    """Whether a form was sent by one of our own pages, as far as the browser says."""
-    came, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
-    if came is not None:
-        return came in _BY_A_PERSON
-    return origin is None or urlsplit(origin).netloc.lower() == request.url.netloc.lower()
 
 
 def _signed_in_by(given: str, request: Request, state: AppState, refusal: str) -> Response:

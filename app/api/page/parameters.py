@@ -14,7 +14,7 @@ from app.api.openai.schemas import AnswerOptions
 from app.container import AppState
 from app.generation.cloud_view import NOTHING
 from app.generation.events import Details, GenerationRequest
-from app.generation.prompts import Prompt, chat_prompt, shortened
+from app.generation.prompts import chat_prompt, shortened
 from app.storage.tables import MessageState, StoredMessage
 from dragon.inference import tokenizer
 from dragon.inference.chat_template import Rendering
@@ -34,7 +34,7 @@ class Params(AnswerOptions):
     mode: Annotated[Mode | None, Field(strict=False)] = None
 
 
-def request_of(state: AppState, prompt: Prompt, params: Params) -> GenerationRequest:
+def request_of(state: AppState, prompt: GenerationRequest, params: Params) -> GenerationRequest:
     """The request for one answer to a prompt."""
     mode = params.mode or state.settings.aggregation
     # Algorithm 1 is only defined for temperatures 0 and 1.
@@ -63,11 +63,15 @@ async def branch_request(
     `begun` is the text it already has. In a project, the project's instruction comes first, for a
     model that can follow one, and its documents are searched, unless others are chosen. The oldest
     turns are left out if the branch would take more than half of the model's context. Raises
-    `ContextLengthError` if the last question alone does not fit.
+    `InvalidRequestError` for what the model cannot do, `ContextLengthError` if the last question
+    alone does not fit.
     """
     begins = []
     if project is not None:
-        params = await _within(state, project, params)
+        if params.documents is None and params.collections is None:
+            held = {name for name, _ in await state.documents.collections()}
+            chosen = {"collections": (project,)} if project in held else {"documents": ()}
+            params = params.model_copy(update=chosen)
         instruction = await state.conversations.projects.instruction(project)
         if instruction and not state.generation.quotes:
             begins = [tokenizer.Message("system", instruction)]
@@ -83,27 +87,16 @@ async def branch_request(
         known = await generation.cloud_view.known(question.content, begun) or NOTHING
         prompt = replace(
             prompt,
-            tokens=(*prompt.tokens, *encode(begun)),
-            shown=(*(prompt.shown or prompt.tokens), *encode(known.of(begun))),
+            conversation=(*prompt.conversation, *encode(begun)),
+            cloud_conversation=(*prompt.shown, *encode(known.of(begun))),
         )
-    return request_of(state, prompt, params), (len(whole) - len(messages)) // 2
-
-
-async def _within(state: AppState, project: str, params: Params) -> Params:
-    """The parameters with the project's documents, unless some are chosen."""
-    if params.documents is not None or params.collections is not None:
-        return params
-    held = {name for name, _ in await state.documents.collections()}
-    chosen = {"collections": (project,)} if project in held else {"documents": ()}
-    return params.model_copy(update=chosen)
+    request = request_of(state, prompt, params)
+    generation.check(request)
+    return request, (len(whole) - len(messages)) // 2
 
 
 def _turns(path: Sequence[StoredMessage], *, private: bool) -> list[tokenizer.Message]:
-    """Earlier questions with their answers.
-
-    A private turn is only used for private questions: with another one it would reach the cloud
-    after all.
-    """
+    """Earlier turns; private ones only for a private question, or they would reach the cloud."""
     return [
         message
         for question, answer in zip(path[::2], path[1::2], strict=True)

@@ -6,7 +6,7 @@ The device writes an answer whether or not a page reads it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from dataclasses import asdict, replace
 from typing import Annotated, Any, Literal
@@ -25,8 +25,7 @@ from app.container import AppState, State
 from app.conversations import record
 from app.conversations.background_run import BackgroundRun
 from app.documents.uploads import MAX_COLLECTION_CHARACTERS
-from app.generation.events import Event, GenerationRequest, PeerChanged, SourcesFound
-from app.peer_link.status import PeerStatus
+from app.generation.events import GenerationRequest, PeerChanged, SourcesFound
 from app.problems import reported
 from app.settings import Cloud
 from app.storage.tables import MessageState, StoredMessage
@@ -98,65 +97,46 @@ INCOMING: TypeAdapter[Incoming] = TypeAdapter(Annotated[Incoming, Field(discrimi
 
 
 async def frames(run: BackgroundRun) -> AsyncGenerator[Frame, None]:
-    """The frames of a background run from its beginning to its end."""
-    view = _View(run)
+    """The frames of a background run from its beginning to its end: events, and blocks of HTML.
+
+    An open block is sent again as it grows.
+    """
+    markdown, written = MarkdownStream(), run.written
+    index, shown = 0, ""
     async with aclosing(run.follow()) as batches:
         async for events in batches:
-            for frame in list(view.render(events)):
-                yield frame
+            over = run.over
+            seams = [(at, joint) for at, joint, _ in written.seams]
+            markdown.grow(written.text, seams, written.phrases)
+            blocks = [
+                _block(run, part) for part in (markdown.finish() if over else markdown.take())
+            ]
+            for event in events:
+                if isinstance(event, SourcesFound):
+                    yield {"type": "sources", "id": run.id, **record.sources(event)}
+                elif isinstance(event, PeerChanged):
+                    yield {"type": "peer", "id": run.id, **with_localizable(asdict(event))}
+            for block in blocks:
+                yield block | {"index": index, "open": False}
+                index += 1
+            last = markdown.open()
+            if not over and last is not None and last.text != shown:
+                shown = last.text
+                yield _block(run, last) | {"index": index, "open": True}
+    if written.ending is not None:
+        kind = "error" if written.ending.problem else "done"
+        yield {"type": kind, "id": run.id, **written.end(), "phrases": written.phrases}
 
 
-class _View:
-    """A background run as one reader sees it: its events, and its text as blocks of HTML."""
+def _block(run: BackgroundRun, part: Block) -> Frame:
+    """A block; `start` is the character offset of its Markdown `text` in the answer.
 
-    def __init__(self, run: BackgroundRun) -> None:
-        self._run = run
-        self._markdown = MarkdownStream()
-        self._blocks = 0
-        self._shown = ""
-
-    def render(self, events: Sequence[Event]) -> Iterator[Frame]:
-        """The frames for what is new since the last call."""
-        run, written = self._run, self._run.written
-        for event in events:
-            if isinstance(event, SourcesFound):
-                yield {"type": "sources", "id": run.id, **record.sources(event)}
-            elif isinstance(event, PeerChanged):
-                yield {"type": "peer", "id": run.id, **with_localizable(asdict(event))}
-        seams = [(at, joint) for at, joint, _ in written.seams]
-        self._markdown.grow(written.text, seams, written.phrases)
-        for part in self._markdown.finish() if run.over else self._markdown.take():
-            yield self._block(part, open_=False)
-            self._blocks += 1
-        if run.over:
-            yield from self._end()
-        elif (last := self._markdown.open()) is not None and last.text != self._shown:
-            self._shown = last.text
-            yield self._block(last, open_=True)
-
-    def _end(self) -> Iterator[Frame]:
-        ending = self._run.written.ending
-        if ending is not None:
-            kind = "error" if ending.problem else "done"
-            written = self._run.written
-            yield {"type": kind, "id": self._run.id, **written.end(), "phrases": written.phrases}
-
-    def _block(self, part: Block, *, open_: bool) -> Frame:
-        """A block; an open one is sent again as it grows.
-
-        `start` is the character offset of its Markdown `text` in the answer; `tail` is the end of
-        it that is not in `html` yet. `tokens` counts those so far, in `ms` since the first.
-        """
-        answer = self._run.written.answer
-        return {
-            "type": "block",
-            "id": self._run.id,
-            "index": self._blocks,
-            "open": open_,
-            **asdict(part),
-            "tokens": 0 if answer is None else len(answer.tokens),
-            "ms": self._run.milliseconds,
-        }
+    `tail` is the end of it that is not in `html` yet. `tokens` counts those so far, in `ms` since
+    the first.
+    """
+    tokens = 0 if run.written.answer is None else len(run.written.answer.tokens)
+    times = {"tokens": tokens, "ms": run.milliseconds}
+    return {"type": "block", "id": run.id, **asdict(part), **times}
 
 
 @router.websocket("/ws/chat")
@@ -209,34 +189,28 @@ class _Page:
         await self._send({"type": "error", "id": answer_id, **found.shown()})
 
     async def _act(self, frame: Incoming) -> None:
-        match frame:
-            case Stop(id=answer_id):
-                # One that has just ended is no longer there.
-                if (run := self._state.background_runs.get(answer_id)) is not None:
-                    run.stop()
-            case Watch(id=answer_id):
-                await self._watch(answer_id)
-            case _:
-                await self._write(frame)
+        if not isinstance(frame, Watch | Stop):
+            await self._write(frame)
+            return
+        run = self._state.background_runs.get(frame.id)
+        if isinstance(frame, Stop):
+            if run is not None:  # one that has just ended is no longer there
+                run.stop()
+        elif run is not None:
+            self._read(run)
+        else:
+            message = await self._state.conversations.message(frame.id)
+            whole = await asyncio.to_thread(view, message)
+            await self._send({"type": "message", "id": frame.id, "message": whole})
 
     async def _write(self, frame: Say | Again | Continue) -> None:
         if self._state.background_runs.count >= _MAX_RUNS:
-            raise OverloadedError(
-                localizable(
-                    "device.runs",
-                    "At most {count} answers are written at once.",
-                    count=_MAX_RUNS,
-                )
-            )
+            most = "At most {count} answers are written at once."
+            raise OverloadedError(localizable("device.runs", most, count=_MAX_RUNS))
         store, private = self._state.conversations, frame.params.private
         if isinstance(frame, Say):
-            _, _, answer = await store.ask(
-                frame.conversation,
-                frame.parent,
-                frame.text,
-                private=private,
-                project=frame.project,
-            )
+            asked = (frame.conversation, frame.parent, frame.text)
+            _, _, answer = await store.ask(*asked, private=private, project=frame.project)
         elif isinstance(frame, Again):
             _, _, answer = await store.answer_again(frame.message, private=private)
         else:
@@ -253,15 +227,8 @@ class _Page:
         store = self._state.conversations
         conversation = await store.get(answer.conversation_id)
         path = await store.path(answer.id)
-        await self._send(
-            {
-                "type": "began",
-                "id": frame.id,
-                "conversation": summary(conversation),
-                "question": view(path[-2]),
-                "answer": view(answer),
-            }
-        )
+        began = {"conversation": summary(conversation), "question": view(path[-2])}
+        await self._send({"type": "began", "id": frame.id, **began, "answer": view(answer)})
         kept = {"private": True, "cloud": None} if answer.private else {}
         params = frame.params.model_copy(update=kept)
 
@@ -276,14 +243,6 @@ class _Page:
             return request, left_out
 
         self._read(self._state.background_runs.start(answer, prepare))
-
-    async def _watch(self, answer_id: str) -> None:
-        if (run := self._state.background_runs.get(answer_id)) is not None:
-            self._read(run)
-            return
-        message = await self._state.conversations.message(answer_id)
-        whole = await asyncio.to_thread(view, message)
-        await self._send({"type": "message", "id": answer_id, "message": whole})
 
     def _read(self, run: BackgroundRun) -> None:
         """Send the page an answer from its beginning; a second call starts over."""
@@ -304,11 +263,11 @@ class _Page:
 
     async def _report_status(self) -> None:
         """Report the peer's status, now and on every change except the round trip's."""
-        last: PeerStatus | None = None
+        last: tuple[str, str, bool] | None = None
         while True:
-            now = self._state.generation.peer_state
-            if last is None or _standing(now) != _standing(last):
-                await self._send({"type": "status", "peer": with_localizable(asdict(now))})
+            peer = self._state.generation.peer_state
+            if (now := (peer.state, peer.detail, peer.rtt_ms is None)) != last:
+                await self._send({"type": "status", "peer": with_localizable(asdict(peer))})
                 last = now
             await asyncio.sleep(_STATUS_SECONDS)
 
@@ -317,7 +276,3 @@ class _Page:
         if self._socket.application_state is WebSocketState.CONNECTED:
             with suppress(WebSocketDisconnect):
                 await self._socket.send_text(orjson.dumps(frame).decode())
-
-
-def _standing(peer: PeerStatus) -> tuple[str, str, bool]:
-    return peer.state, peer.detail, peer.rtt_ms is None

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from app.api.openai.field_types import (
     Limit,
+    Neutral,
     Str,
     Strict,
     Temperature,
     Top,
     TopP,
+    conflict,
     invalid,
-    neutral,
     wrong,
 )
-from app.api.openai.schemas import ChatBody, DragonOptions, StreamOptions
+from app.api.openai.schemas import ChatBody, DragonOptions, Effort, StreamOptions
 from app.api.openai.spellings import NOTHING, Lenient
 from app.api.openai.structured import JsonSchema, ResponseFormat
 from app.api.openai.turns import (
@@ -41,47 +42,26 @@ RESULTS, LOGPROBS = "file_search_call.results", "message.output_text.logprobs"
 
 
 class MessageItem(Strict):
-    """A message."""
-
     model_config = _SENT_BACK
 
     type: Literal["message"] = "message"
     role: Literal["system", "developer", "user", "assistant"]
     content: Text
 
-    def turn(self) -> ChatMessage:
-        """The item as a turn of a chat."""
-        return ChatMessage(role=self.role, content=self.content)
-
 
 class FunctionCallItem(CalledFunction):
-    """A call of a function."""
-
     model_config = _SENT_BACK
 
     type: Literal["function_call"]
     call_id: Str
 
-    def turn(self) -> ChatMessage:
-        """The item as a turn of a chat."""
-        function = CalledFunction(name=self.name, arguments=self.arguments)
-        return ChatMessage(
-            role="assistant", tool_calls=[CallBody(id=self.call_id, function=function)]
-        )
-
 
 class FunctionOutputItem(Strict):
-    """A function's result."""
-
     model_config = _SENT_BACK
 
     type: Literal["function_call_output"]
     call_id: Str
     output: Text
-
-    def turn(self) -> ChatMessage:
-        """The item as a turn of a chat."""
-        return ChatMessage(role="tool", tool_call_id=self.call_id, content=self.output)
 
 
 class SkippedItem(Strict):
@@ -90,9 +70,6 @@ class SkippedItem(Strict):
     model_config = _SENT_BACK
 
     type: Literal["reasoning", "file_search_call"]
-
-    def turn(self) -> None:
-        """None."""
 
 
 Item = Annotated[
@@ -116,23 +93,15 @@ class FileSearch(Lenient):
     vector_store_ids: Annotated[list[Str], Field(max_length=1000)] = Field(default_factory=list)
     max_num_results: Annotated[int, Field(ge=1, le=32)] | None = None
 
-    filters: Annotated[Any, neutral()] = None
-    ranking_options: Annotated[Any, neutral()] = None
+    filters: Annotated[Any, Neutral()] = None
+    ranking_options: Annotated[Any, Neutral()] = None
 
 
 class FunctionTool(FunctionBody):
-    """A function of the client's own."""
-
     type: Literal["function"]
-
-    def body(self) -> ToolBody:
-        """The equivalent for a chat."""
-        return ToolBody(type="function", function=self)
 
 
 class ChosenFunction(NamedFunction):
-    """The one function to call."""
-
     type: Literal["function"]
 
 
@@ -149,17 +118,7 @@ class TextFormat(JsonSchema):
 
 
 class TextOptions(Lenient):
-    """The format of the text."""
-
     format: TextFormat | None = None
-
-    def response_format(self) -> ResponseFormat | None:
-        """The equivalent for a chat."""
-        if (given := self.format) is None:
-            return None
-        schema = given if given.type == "json_schema" else None
-        asked = {"type": given.type, "json_schema": schema, "schema": given.schema_}
-        return ResponseFormat.model_validate(asked)
 
 
 class ReasoningOptions(Lenient):
@@ -168,11 +127,7 @@ class ReasoningOptions(Lenient):
     AT: ClassVar = "reasoning."
     NOTHING: ClassVar = frozenset({"summary", "generate_summary", "encrypted_content"})
 
-    effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
-
-
-class ResponseChat(ChatBody):
-    FORMAT: ClassVar = "text.format"
+    effort: Effort | None = None
 
 
 class ResponseBody(Lenient):
@@ -201,9 +156,10 @@ class ResponseBody(Lenient):
     ] = Field(default_factory=list)
     tool_choice: Literal["none", "auto", "required"] | ChosenFunction | ChosenSearch | None = None
     parallel_tool_calls: bool | None = None
-    text: TextOptions | None = None
-    include: list[Str] | None = None
+    text: TextOptions = TextOptions()
+    include: list[Str] = Field(default_factory=list)
     top_logprobs: Top | None = None
+    reasoning: ReasoningOptions = ReasoningOptions()
     dragon: DragonOptions | None = None
     metadata: dict[str, str] | None = None
     # The caller's own names, and hints; they change nothing.
@@ -211,24 +167,18 @@ class ResponseBody(Lenient):
     max_tool_calls: int | None = None
     truncation: Literal["auto", "disabled"] | None = None
 
-    background: Annotated[Any, neutral(False)] = None
-    conversation: Annotated[Any, neutral()] = None
-    prompt: Annotated[Any, neutral()] = None
-    reasoning: ReasoningOptions | None = None
+    background: Annotated[Any, Neutral(False)] = None
+    conversation: Annotated[Any, Neutral()] = None
+    prompt: Annotated[Any, Neutral()] = None
 
-    @field_validator("tools")
-    @classmethod
-    def _one_search(cls, tools: list[Any]) -> list[Any]:
-        if sum(isinstance(tool, FileSearch) for tool in tools) > 1:
-            raise invalid("file_search may be given only once, with all its vector stores")
-        return tools
-
-    @field_validator("top_logprobs")
-    @classmethod
-    def _only_if_included(cls, top: int | None, info: ValidationInfo) -> int | None:
-        if top is not None and LOGPROBS not in (info.data.get("include") or []):
-            raise invalid(f"only allowed when include has {LOGPROBS}")
-        return top
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        if sum(isinstance(tool, FileSearch) for tool in self.tools) > 1:
+            message = "file_search may be given only once, with all its vector stores"
+            raise conflict("tools", message)
+        if self.top_logprobs is not None and LOGPROBS not in self.include:
+            raise conflict("top_logprobs", f"only allowed when include has {LOGPROBS}")
+        return self
 
     @property
     def search(self) -> FileSearch | None:
@@ -238,27 +188,25 @@ class ResponseBody(Lenient):
         return next((tool for tool in self.tools if isinstance(tool, FileSearch)), None)
 
     @property
-    def wants_results(self) -> bool:
-        """Whether the tool's call shows what it found."""
-        return RESULTS in (self.include or [])
-
-    @property
-    def wants_logprobs(self) -> bool:
-        """Whether the text comes with its tokens' log-probabilities."""
-        return LOGPROBS in (self.include or [])
-
-    @property
     def turns(self) -> list[ChatMessage]:
         """The input as the turns of a chat: calls belong to the assistant's turn before them."""
         turns: list[ChatMessage] = []
         for item in self.input:
-            if (turn := item.turn()) is None:
-                continue
-            if turn.tool_calls and turns and turns[-1].role == "assistant":
-                calls = [*(turns[-1].tool_calls or ()), *turn.tool_calls]
-                turns[-1] = turns[-1].model_copy(update={"tool_calls": calls})
-            else:
-                turns.append(turn)
+            match item:
+                case MessageItem():
+                    turns.append(ChatMessage(role=item.role, content=item.content))
+                case FunctionOutputItem():
+                    turns.append(
+                        ChatMessage(role="tool", tool_call_id=item.call_id, content=item.output)
+                    )
+                case FunctionCallItem():
+                    function = CalledFunction(name=item.name, arguments=item.arguments)
+                    calls = [CallBody(id=item.call_id, function=function)]
+                    if turns and turns[-1].role == "assistant":
+                        calls = [*(turns[-1].tool_calls or ()), *calls]
+                        turns[-1] = turns[-1].model_copy(update={"tool_calls": calls})
+                    else:
+                        turns.append(ChatMessage(role="assistant", tool_calls=calls))
         return turns
 
     def as_chat(
@@ -274,33 +222,41 @@ class ResponseBody(Lenient):
         turns = [*system, *history, *self.turns]
         if not 0 < len(turns) <= MAX_TURNS:
             raise wrong("input", f"1 to {MAX_TURNS} turns, including those of earlier responses")
+        functions = [tool for tool in self.tools if isinstance(tool, FunctionTool)]
         fields = {
             "model": self.model,
             "messages": turns,
             "temperature": self.temperature,
             "top_p": self.top_p,
             "max_completion_tokens": self.max_output_tokens,
-            "logprobs": self.wants_logprobs or None,
+            "logprobs": LOGPROBS in self.include,
             "top_logprobs": self.top_logprobs,
-            "response_format": self.text and self.text.response_format(),
-            "tools": [tool.body() for tool in self.tools if isinstance(tool, FunctionTool)],
+            "response_format": self._format(),
+            "tools": [ToolBody(type="function", function=function) for function in functions],
             "tool_choice": self._choice(),
             "parallel_tool_calls": self.parallel_tool_calls,
-            "reasoning_effort": self.reasoning and self.reasoning.effort,
+            "reasoning_effort": self.reasoning.effort,
             "truncation": self.truncation,
             "dragon": self._options(limits),
         }
-        return ResponseChat.model_validate(fields)
+        return ChatBody.model_validate(fields)
+
+    def _format(self) -> ResponseFormat | None:
+        if (given := self.text.format) is None:
+            return None
+        schema = given if given.type == "json_schema" else None
+        asked = {"type": given.type, "json_schema": schema, "schema": given.schema_}
+        return ResponseFormat.model_validate(asked)
 
     def _choice(self) -> ToolChoice | None:
         """Which function to call; a search is no function, and happens in any case."""
         choice = self.tool_choice
         if isinstance(choice, ChosenFunction):
             return NamedTool(type="function", function=NamedFunction(name=choice.name))
-        if isinstance(choice, ChosenSearch):
+        only_search = self.tools and all(isinstance(tool, FileSearch) for tool in self.tools)
+        if isinstance(choice, ChosenSearch) or (choice == "required" and only_search):
             return None
-        only_search = all(isinstance(tool, FileSearch) for tool in self.tools)
-        return None if choice == "required" and self.tools and only_search else choice
+        return choice
 
     def _options(self, limits: Mapping[str, tuple[str, ...]]) -> DragonOptions | None:
         if (search := self.search) is None:

@@ -19,9 +19,15 @@ from app.api.openai.paging import Deleted, Paged
 from app.api.openai.parameters import chat_requests, reading_of
 from app.api.openai.turns import CallBody, CalledFunction, ChatMessage
 from app.api.openai.vector_stores import limits
-from app.api.responses.bodies import ResponseBody
-from app.api.responses.render import ResponseRenderer, ResponseView
-from app.api.responses.shapes import InputItem, InputItems, ResponseObject, Status
+from app.api.responses.bodies import RESULTS, ResponseBody
+from app.api.responses.render import (
+    InputItem,
+    InputItems,
+    ResponseObject,
+    ResponseRenderer,
+    ResponseView,
+    Status,
+)
 from app.cancellation import to_the_end
 from app.container import State
 from app.conversations.record import Before, Ending, Written
@@ -52,14 +58,15 @@ async def create_response(http: Request, body: ResponseBody, state: State) -> Re
         past = await _history(state.conversations, last)
     stores = [] if body.search is None else body.search.vector_store_ids
     chat = body.as_chat(past, await limits(stores, state))
-    (request,) = await chat_requests(chat, state)
+    (request,) = await chat_requests(chat, state, "text.format")
     choice, tokenizer = choice_of(request), state.generation.tokenizer
     view = _asked(body, request, state.generation.model_name, reading_of(chat, request, tokenizer))
     events = begun(state, [choice], body.user)
     if body.store is not False:
-        conversation = None if last is None else last.conversation_id
-        parent = None if last is None else last.id
-        question = _question_of(body.turns, request.query)
+        conversation, parent = (last.conversation_id, last.id) if last else (None, None)
+        # The conversation shows the last text said or returned.
+        said = (t.content for t in reversed(body.turns) if t.role in ("user", "tool") and t.content)
+        question = next(said, request.query)
         _, _, message = await state.conversations.ask(
             conversation, parent, question, private=request.private
         )
@@ -78,8 +85,17 @@ async def get_response(response_id: str, state: State) -> ResponseObject:
 @router.get("/{response_id}/input_items", responses=failures(404))
 async def list_input_items(response_id: str, state: State, paging: Paged) -> InputItems:
     """The input of a stored response, newest first unless `order` is `asc`."""
-    items = await _input_items(state.conversations, response_id)
-    return InputItems.of(items[::-1], paging)
+    message = await _find(state.conversations, response_id)
+    stored = message.record["response"]["input"]
+    if not stored:
+        *_, asked, _ = await state.conversations.path(message.id)
+        stored = [{"role": "user", "content": asked.text}]
+    items = [item for turn in stored for item in _items(ChatMessage.model_validate(turn))]
+    listed = [
+        InputItem(id=f"{prefix}_{_key_of(message)}_{number}", **fields)
+        for number, (prefix, fields) in enumerate(items)
+    ]
+    return InputItems.of(listed[::-1], paging)
 
 
 @router.delete("/{response_id}", responses=failures(404))
@@ -110,10 +126,10 @@ def _asked(
             "tools": [tool.model_dump(exclude_none=True) for tool in body.tools],
             "top_p": request.sampling.top_p,
             "metadata": body.metadata or {},
-            **body.model_dump(include=_AS_SENT, exclude_none=True, by_alias=True),
+            **body.model_dump(include=_AS_SENT, exclude_unset=True, by_alias=True),
         },
         query=None if body.search is None else request.query,
-        results=body.wants_results,
+        results=RESULTS in body.include,
         reading=reading,
     )
 
@@ -159,21 +175,6 @@ async def _history(store: ConversationStore, last: StoredMessage) -> list[ChatMe
     return turns
 
 
-async def _input_items(store: ConversationStore, response_id: str) -> list[InputItem]:
-    """The input of a response, in order. Raises `NotFoundError`."""
-    message = await _find(store, response_id)
-    stored = message.record["response"]["input"]
-    if not stored:
-        *_, asked, _ = await store.path(message.id)
-        stored = [{"role": "user", "content": asked.text}]
-    key = _key_of(message)
-    items = (item for turn in stored for item in _items(ChatMessage.model_validate(turn)))
-    return [
-        InputItem(id=f"{prefix}_{key}_{number}", **fields)
-        for number, (prefix, fields) in enumerate(items)
-    ]
-
-
 def _items(turn: ChatMessage) -> Iterator[tuple[str, dict[str, Any]]]:
     """A turn as items: the prefix of each one's id, and its fields."""
     if turn.role == "tool":
@@ -200,12 +201,6 @@ def _answer(said: ResponseView) -> ChatMessage:
     return ChatMessage.model_construct(
         role="assistant", content=said.text, tool_calls=calls or None
     )
-
-
-def _question_of(turns: Sequence[ChatMessage], query: str) -> str:
-    """The question to show in the conversation: the last text said or returned."""
-    said = (turn.content for turn in reversed(turns) if turn.role in ("user", "tool"))
-    return next((text for text in said if text), query)
 
 
 def _view(message: StoredMessage) -> ResponseView:
@@ -246,13 +241,14 @@ async def _storing(
     A refused answer is not stored.
     """
     written = Written(Before(), answer=answer)
+    # A question is a message of its own.
+    single = [turn.role for turn in turns] == ["user"]
     own = {
         "asked": dict(asked.asked),
         "query": asked.query,
         "results": asked.results,
         **asdict(asked.reading),
-        # A question is a message of its own.
-        "input": [] if [turn.role for turn in turns] == ["user"] else _plain(turns),
+        "input": [] if single else [turn.model_dump(exclude_none=True) for turn in turns],
     }
 
     async def save(ending: Ending) -> None:
@@ -282,7 +278,3 @@ async def _storing(
                 await to_the_end(store.delete_turn(message.id))
         elif ending is not None:
             await save(ending)
-
-
-def _plain(turns: Sequence[ChatMessage]) -> list[dict[str, Any]]:
-    return [turn.model_dump(exclude_none=True) for turn in turns]

@@ -12,13 +12,12 @@ import hashlib
 import itertools
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.cancellation import to_the_end
-from app.documents.erasure import Erasure
 from app.documents.folders.scan import Mark
 from app.documents.ingestion import Ingestion, is_delivered_mail, orphans
 from app.documents.readers.sniff import telling_suffix
@@ -48,7 +47,6 @@ class Keeping:
     incoming: Path
     sessions: async_sessionmaker[AsyncSession]
     ingestion: Ingestion
-    erasure: Erasure
     changing: asyncio.Lock
 
     async def known(self, folder: str) -> dict[str, WatchedFile]:
@@ -73,7 +71,7 @@ class Keeping:
             await to_the_end(self._hold(folder, path, data, mark))
 
     async def _hold(self, folder: WatchedFolder, path: str, data: bytes, mark: Mark) -> None:
-        digest, name = await asyncio.to_thread(hashlib.sha256, data), _name(path)
+        digest, name = await asyncio.to_thread(hashlib.sha256, data), clean_name(path)
         sha256 = digest.hexdigest()
         async with self.sessions() as session:
             file = await session.get_one(WatchedFile, (folder.id, path))
@@ -130,9 +128,9 @@ class Keeping:
                 if file.previous_id is not None and not held.by_hand:
                     held.replaces = True
                 if not (held.by_hand or is_delivered_mail(held, held.kind)):
-                    held.filename = _name(file.path)
+                    held.filename = clean_name(file.path)
             await session.flush()
-            await self._without(session, await orphans(session, had))
+            await self.ingestion.commit_without(session, await orphans(session, had))
 
     async def refuse(self, file: WatchedFile, problem: str, mark: Mark | None) -> None:
         """Note why a file cannot be read; without a mark, or when it changes, it is tried again."""
@@ -172,7 +170,7 @@ class Keeping:
             for each in documents.difference(left, (None,)):
                 await _name_as_files(session, each)
             await session.flush()
-            await self._without(session, left)
+            await self.ingestion.commit_without(session, left)
 
     async def settle(self, folder: str) -> bool:
         """Note failed documents as problems of their files; returns whether some are unread yet."""
@@ -189,15 +187,6 @@ class Keeping:
                 problem = None if details == CANCELLED else details
                 await to_the_end(self._point(file, {"problem": problem}, None))
         return waiting
-
-    async def _without(self, session: AsyncSession, left: Sequence[str]) -> None:
-        """Delete these documents, and commit."""
-        gone = await self.erasure.rows(session, left)
-        await self.ingestion.commit_without(session, gone)
-
-
-def _name(path: str) -> str:
-    return clean_name(PurePosixPath(path).name)
 
 
 def _is_left_out(file: WatchedFile) -> bool:
@@ -221,6 +210,6 @@ async def _name_as_files(session: AsyncSession, identity: str) -> None:
     if document.by_hand or is_delivered_mail(document, document.kind):
         return
     left = select(WatchedFile.path).where(WatchedFile.document_id == identity)
-    names = sorted(map(_name, await session.scalars(left)))
+    names = sorted(map(clean_name, await session.scalars(left)))
     if names and document.filename not in names:
         document.filename = names[0]

@@ -13,7 +13,7 @@ import os
 import pwd
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -53,32 +53,23 @@ class Ignored:
 
     def within(self, directory: int, relative: str) -> Ignored:
         """With the rules of an open directory; its path `relative` is "" or ends in /."""
-        lines = [line for name in RULES for line in _lines(directory, name)]
-        spec = GitIgnoreSpec.from_lines(filter(_is_pattern, lines))
-        return Ignored((*self.rules, (relative, spec))) if lines else self
-
-    def but_usual(self) -> Ignored:
-        """The rules without the usual ones."""
-        return Ignored(tuple(each for each in self.rules if each not in USUAL.rules))
+        patterns = [line for name in RULES for line in _patterns(directory, name)]
+        spec = GitIgnoreSpec.from_lines(patterns)
+        return Ignored((*self.rules, (relative, spec))) if patterns else self
 
 
-def _lines(directory: int, name: str) -> list[str]:
+def _patterns(directory: int, name: str) -> Iterator[str]:
+    """The valid patterns of a file of rules; git, too, skips invalid ones."""
     try:
-        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
+        descriptor = os.open(name, _SAFELY, dir_fd=directory)
     except OSError:  # usually there is none
-        return []
+        return
     with open(descriptor, "rb") as file:
         rules = file.read(_LONGEST) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
-    return rules.decode("utf-8", "replace").splitlines()
-
-
-def _is_pattern(line: str) -> bool:
-    """Whether a line is a valid pattern; git, too, skips invalid ones."""
-    try:
-        GitIgnoreSpec.from_lines([line])
-    except ValueError:
-        return False
-    return True
+    for line in rules.decode("utf-8", "replace").splitlines():
+        with suppress(ValueError):
+            GitIgnoreSpec.from_lines([line])
+            yield line
 
 
 USUAL = Ignored((("", GitIgnoreSpec.from_lines(_USUAL)),))
@@ -93,6 +84,7 @@ MOST_DIRECTORIES, MOST_FILES = 10_000, 50_000
 
 _MAILDIR = frozenset({"cur", "new", "tmp"})
 
+_DENIED = errno.EACCES, os.strerror(errno.EACCES)
 _SAFELY = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _LISTED = _SAFELY | os.O_DIRECTORY
 # A directory that is only passed through need not be readable, where the system has O_PATH.
@@ -157,7 +149,7 @@ class Root:
         try:
             status = os.fstat(descriptor)
             if self.reader is not None and not self.reader.may_read(status):
-                raise _denied()
+                raise PermissionError(*_DENIED)
             yield descriptor
         finally:
             os.close(descriptor)
@@ -171,7 +163,7 @@ def opened(path: Path, apart: Path) -> Iterator[Root]:
     try:
         status = os.fstat(descriptor)
         if is_made_up(status):
-            raise _denied()
+            raise PermissionError(*_DENIED)
         yield Root(descriptor, identity(status), own, Reader.of(status))
     finally:
         os.close(descriptor)
@@ -193,15 +185,11 @@ def _walk(start: int, names: Iterable[str], flags: int, apart: Identity | None) 
             here = os.open(name, flags if number >= len(rest) else _PASSED, dir_fd=above)
             os.close(above)
             if identity(os.fstat(here)) == apart:
-                raise _denied()
+                raise PermissionError(*_DENIED)
     except OSError:
         os.close(here)
         raise
     return here
-
-
-def _denied() -> PermissionError:
-    return PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 class ScanEndedError(Exception):
@@ -239,10 +227,6 @@ class Scan:
     files: dict[str, tuple[str, Mark]] = field(default_factory=dict)
     directories: dict[str, Identity] = field(default_factory=dict)
     closed: list[str] = field(default_factory=list)
-
-    def knows_of(self, path: str) -> bool:
-        """Whether a file that is not in `files` is known not to be there."""
-        return not any(path.startswith(directory) for directory in self.closed)
 
 
 def scan(root: Path, apart: Path, stopped: Callable[[], bool] = lambda: False) -> Scan:
@@ -298,8 +282,9 @@ def _taken(
         path = relative + entry.name
         if entry.name in directories:
             # Mail is written in `tmp`; other mailboxes within have names like `.Sent`.
-            inside = mail and _is_maildir(directory, entry.name)
-            rules = ignored.but_usual() if inside else ignored
+            rules = ignored
+            if mail and _is_maildir(directory, entry.name):
+                rules = Ignored(tuple(each for each in ignored.rules if each not in USUAL.rules))
             if not (mail and entry.name == "tmp") and not rules(f"{path}/"):
                 yield entry, rules
         elif entry.is_file(follow_symlinks=False) and not mail and not ignored(path):

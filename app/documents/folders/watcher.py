@@ -17,7 +17,6 @@ from concurrent.futures import Executor
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,19 +24,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from watchfiles import Change, awatch
 
 from app.cancellation import pause
+from app.documents.folders import scan
 from app.documents.folders.keeping import Keeping
-from app.documents.folders.scan import (
-    RULES,
-    USUAL,
-    FolderTooLargeError,
-    Identity,
-    Mark,
-    Scan,
-    ScanEndedError,
-    content_of,
-    identity_of,
-    scan,
-)
 from app.documents.uploads import EMPTY, MAX_BYTES
 from app.owners import act_as
 from app.storage.tables import WatchedFile, WatchedFolder
@@ -77,13 +65,13 @@ class Listener:
 
     root: Path
     changed: asyncio.Event
-    identity: Callable[[], Awaitable[Identity]]
+    identity: Callable[[], Awaitable[scan.Identity]]
     hears: bool = True
-    _directories: Mapping[str, Identity] = field(default_factory=dict)
+    _directories: Mapping[str, scan.Identity] = field(default_factory=dict)
     _others: asyncio.Event = field(default_factory=asyncio.Event)  # ends listening to the old ones
     _closed: bool = False
 
-    def tell(self, directories: Mapping[str, Identity]) -> None:
+    def tell(self, directories: Mapping[str, scan.Identity]) -> None:
         """Listen to these directories, relative to the folder, and to no others."""
         if directories != self._directories:
             self._directories = directories
@@ -136,10 +124,9 @@ class Listener:
                     self.changed.set()
 
     def _matters(self, _: Change, path: str) -> bool:
-        """Whether a change may concern a file that is followed."""
         parts = Path(path).relative_to(self.root).parts
-        named = parts[-1:] and (parts[-1] in RULES or not _MAIL.isdisjoint(parts))
-        return bool(named) or not any(USUAL(f"{part}/") for part in parts)
+        named = parts[-1:] and (parts[-1] in scan.RULES or not _MAIL.isdisjoint(parts))
+        return bool(named) or not any(scan.USUAL(f"{part}/") for part in parts)
 
 
 class FolderState(StrEnum):
@@ -167,7 +154,7 @@ class Watcher:
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _closing: asyncio.Event = field(default_factory=asyncio.Event)
     _missed: dict[str, float] = field(default_factory=dict)
-    _full: Identity | None = None  # the directory that had something in it
+    _full: scan.Identity | None = None  # the directory that had something in it
     _scan_s: float = 0.0
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
@@ -193,11 +180,11 @@ class Watcher:
         """Have the folder scanned now."""
         self._changed.set()
 
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self.threads, work)
+    async def _in_thread(self, work: Callable[..., T], *given: object) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self.threads, work, *given)
 
-    async def _identity(self) -> Identity:
-        return await self._in_thread(partial(identity_of, self._root, self.apart))
+    async def _identity(self) -> scan.Identity:
+        return await self._in_thread(scan.identity_of, self._root, self.apart)
 
     async def _follow(self) -> None:
         act_as(self.folder.owner)
@@ -205,9 +192,9 @@ class Watcher:
             self._changed.clear()
             try:
                 latest = await self._look()
-            except ScanEndedError:
+            except scan.ScanEndedError:
                 return
-            except FolderTooLargeError:
+            except scan.FolderTooLargeError:
                 self.state, latest = FolderState.TOO_LARGE, _LATEST_S
             except (OSError, SQLAlchemyError, StorageError) as error:
                 if self.state != FolderState.FAILING:
@@ -225,9 +212,7 @@ class Watcher:
         """Update documents to the folder's files; returns the seconds until the next scan."""
         began = time.monotonic()
         try:
-            found = await self._in_thread(
-                partial(scan, self._root, self.apart, self._closing.is_set)
-            )
+            found = await self._in_thread(scan.scan, self._root, self.apart, self._closing.is_set)
         except OSError:
             self.state = FolderState.MISSING
             self._listener.tell({})
@@ -252,7 +237,7 @@ class Watcher:
             _SOON_S if await self.keeping.settle(self.folder.id) else latest,
         )
 
-    async def _read(self, found: Scan, known: Mapping[str, WatchedFile]) -> float:
+    async def _read(self, found: scan.Scan, known: Mapping[str, WatchedFile]) -> float:
         """Read what changed, the latest first; returns the seconds until the next scan."""
         changed = [
             (mark.changed_ns, path)
@@ -275,13 +260,13 @@ class Watcher:
                 latest = min(latest, _QUIET_S)
         return latest
 
-    async def _take(self, file: WatchedFile, path: str, mark: Mark) -> bool:
+    async def _take(self, file: WatchedFile, path: str, mark: scan.Mark) -> bool:
         """Read a file, or note why it cannot be read; returns whether either was done."""
         if mark.size > MAX_BYTES:
             await self.keeping.refuse(file, TOO_LARGE, mark)
             return True
         try:
-            content = await self._in_thread(partial(content_of, self._root, self.apart, path))
+            content = await self._in_thread(scan.content_of, self._root, self.apart, path)
         except FileNotFoundError:
             return False
         except OSError as error:
@@ -298,10 +283,10 @@ class Watcher:
             await self.keeping.refuse(file, EMPTY, mark)
         return True
 
-    async def _give_up(self, found: Scan, known: Mapping[str, WatchedFile]) -> float:
+    async def _give_up(self, found: scan.Scan, known: Mapping[str, WatchedFile]) -> float:
         """Forget files gone for a while; returns the seconds until the next scan."""
-        now = time.monotonic()
-        gone = {path for path in known.keys() - found.files.keys() if found.knows_of(path)}
+        now, closed = time.monotonic(), tuple(found.closed)
+        gone = {path for path in known.keys() - found.files.keys() if not path.startswith(closed)}
         self._missed = {path: self._missed.get(path, now) for path in gone}
         given_up = {path for path, since in self._missed.items() if now - since >= _GRACE_S}
         if given_up:

@@ -13,7 +13,6 @@ from annotated_types import MaxLen
 
 from dragon.localizable import Localizable, localizable
 
-PAGE_BREAK = "\f"
 ENCRYPTED = localizable("file.encrypted", "The file is encrypted. Save it without a password.")
 NESTED = localizable("file.nested", "The file is nested too deeply to be read.")
 NO_TEXT = localizable("file.no_text", "The file has no text in it.")
@@ -97,7 +96,7 @@ def tidy(text: str) -> str:
 
 def one_line(text: str) -> str:
     """The text on one line, with single spaces."""
-    return " ".join(clean(text).replace(PAGE_BREAK, " ").split())
+    return " ".join(clean(text).split())
 
 
 # Decoding: in the encoding that the bytes declare, in UTF-8, or else in the likeliest.
@@ -152,6 +151,7 @@ def decoded(data: bytes, declared: str = "") -> Decoded | None:
 
 
 def _text(data: bytes, declared: str) -> tuple[str | None, str]:
+    """The text, if any, and its encoding if that was guessed."""
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             return data.decode(encoding, "replace"), ""
@@ -165,10 +165,6 @@ def _text(data: bytes, declared: str) -> tuple[str | None, str]:
             return data.decode(_MISNAMED.get(name, name)), ""
         except (LookupError, UnicodeDecodeError):
             continue
-    return _likeliest(data)
-
-
-def _likeliest(data: bytes) -> tuple[str | None, str]:
     from charset_normalizer import from_bytes  # most files do without
 
     matches = from_bytes(data[:_SAMPLE], cp_isolation=_LIKELY, preemptive_behaviour=False)

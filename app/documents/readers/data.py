@@ -125,9 +125,7 @@ def recorded(text: str) -> str | None:
     """The text of such a file as people would write it; None if it is none of these."""
     if _CARDS.match(text):
         return "\n".join(_cards(text))
-    if _CUE.search(text[:200]):
-        return "\n".join(_spoken(text))
-    return None
+    return "\n".join(_spoken(text)) if _CUE.search(text[:200]) else None
 
 
 def _cards(text: str) -> list[str]:
@@ -138,8 +136,10 @@ def _cards(text: str) -> list[str]:
     for line in [*_FOLDED.sub("", text).split("\n"), "BEGIN:"]:
         if line.upper().startswith("BEGIN:"):
             if fields:
-                if "End" in fields:
-                    fields["End"] = _last_day(fields["End"], fields.get("Start", ""))
+                with suppress(KeyError, ValueError, OverflowError):
+                    last = str(date.fromisoformat(fields["End"]) - timedelta(days=1))
+                    if last >= fields.get("Start", ""):  # else a program gave the last day itself
+                        fields["End"] = last
                 first = {name: fields[name] for name in ("What", "Name") if name in fields}
                 title = next((f"{name}: " for name in first.values()), "")
                 said += [f"{title}{fields.pop(name)}" for name in _PROSE if name in fields]
@@ -168,14 +168,6 @@ def _moment(value: str) -> str:
             return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
         return f"{moment:%Y-%m-%d %H:%M}"
     return value
-
-
-def _last_day(end: str, start: str) -> str:
-    """The last of whole days: that before `end`, unless a program gave the last one itself."""
-    with suppress(ValueError, OverflowError):
-        last = str(date.fromisoformat(end) - timedelta(days=1))
-        return last if last >= start else end
-    return end
 
 
 def _spoken(text: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 from urllib.parse import unquote
@@ -139,11 +139,14 @@ def _spaced(element: Any, text: str) -> str:
 
 def _table(table: Any) -> list[list[Cell]]:
     """The rows of a table without those of tables within it, a caption before them."""
-    rows = [
-        [_cell(cell, row) for cell in row.iterchildren("td", "th")]
-        for row in table.iter("tr")
-        if next(row.iterancestors("table")) is table
-    ]
+    rows: list[list[Cell]] = []
+    for row in table.iter("tr"):
+        if next(row.iterancestors("table")) is table:
+            rows.append([])
+            for cell in row.iterchildren("td", "th"):
+                heads = cell.tag == "th" or row.getparent().tag == "thead"
+                down, across = _span(cell, "rowspan"), _span(cell, "colspan")
+                rows[-1].append(Cell("".join(_pieces(cell)), down, across, heads))
     caption = table.findtext("caption")
     return [[Cell(caption)], *rows] if caption and not rows else rows
 
@@ -157,11 +160,6 @@ def _is_for_layout(table: Any) -> bool:
 def _span(cell: Any, name: str) -> int:
     said = cell.get(name, "")[:5]
     return (int(said) or _TO_THE_END) if said.isdecimal() else 1
-
-
-def _cell(cell: Any, row: Any) -> Cell:
-    heads = cell.tag == "th" or row.getparent().tag == "thead"
-    return Cell("".join(_pieces(cell)), _span(cell, "rowspan"), _span(cell, "colspan"), heads)
 
 
 def epub_text(archive: Archive) -> FileText:
@@ -239,22 +237,15 @@ def without_front_matter(text: str) -> tuple[str, Properties]:
             said = yaml.safe_load(found[1])
     if found is None or not isinstance(said, dict):
         return text, Properties()
-    properties, body = _properties(said), text[found.end() :].lstrip("\n")
-    if properties.title and not _TITLE.match(body):
-        body = f"# {properties.title}\n\n{body}"
-    return body, properties
-
-
-def _properties(said: Mapping[object, object]) -> Properties:
-    """The properties in front matter, whatever the types of its values."""
+    title, date = _words(said.get("title")), _words(said.get("date", said.get("created")))
     tags = said.get("tags", said.get("tag"))
-    each = tags.replace(",", " ").split() if isinstance(tags, str) else tags
-    named = [_words(tag) for tag in each[:MOST_TAGS]] if isinstance(each, list) else []
-    return Properties(
-        title=_words(said.get("title")),
-        date=_words(said.get("date", said.get("created"))),
-        tags=tuple(dict.fromkeys(tag.lstrip("#") for tag in named if tag)),
-    )
+    tags = tags.replace(",", " ").split() if isinstance(tags, str) else tags
+    named = [_words(tag) for tag in tags[:MOST_TAGS]] if isinstance(tags, list) else []
+    distinct = dict.fromkeys(tag.lstrip("#") for tag in named if tag)
+    body = text[found.end() :].lstrip("\n")
+    if title and not _TITLE.match(body):
+        body = f"# {title}\n\n{body}"
+    return body, Properties(title, date, tuple(distinct))
 
 
 def _words(value: object) -> str | None:

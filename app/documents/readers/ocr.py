@@ -115,13 +115,9 @@ class Tesseract:
         environment = {"OMP_THREAD_LIMIT": "1"}  # more threads take more time in all
         if prefix := os.environ.get("TESSDATA_PREFIX"):
             environment["TESSDATA_PREFIX"] = prefix
+        command: Sequence[str | Path] = (self.program, *options)
         return subprocess.run(
-            (self.program, *options),
-            input=given,
-            capture_output=True,
-            check=False,
-            env=environment,
-            preexec_fn=_limit,
+            command, input=given, capture_output=True, env=environment, preexec_fn=_limit
         )
 
 
@@ -148,11 +144,8 @@ def _recognised(table: str) -> Recognised:
     """The text of Tesseract's table of words, paragraph by paragraph, without noise."""
     reader = csv.DictReader(io.StringIO(table), delimiter="\t", quoting=csv.QUOTE_NONE)
     words = [row for row in reader if row["level"] == "5" and (row["text"] or "").strip()]
-    kept: list[dict[str, str]] = []
-    for _, block in groupby(words, lambda word: word["block_num"]):
-        found = list(block)
-        if _certainty(found) >= _NOISE:
-            kept += found
+    blocks = [list(block) for _, block in groupby(words, lambda word: word["block_num"])]
+    kept = [word for block in blocks if _certainty(block) >= _NOISE for word in block]
     paragraphs = []
     for _, paragraph in groupby(kept, lambda word: (word["block_num"], word["par_num"])):
         lines = groupby(paragraph, lambda word: word["line_num"])
@@ -178,19 +171,16 @@ def looked_at(
     unread = stamped + sum(page is None for page in pages)
     if not any(text.strip() for text in texts):
         raise UnreadableError((_FAILED if ocr else _PICTURES) if unread else NO_TEXT)
-    notes = []
+    notes, numbers = [], {"unread": unread, "count": len(pages)}
     if unread and ocr:
         failed = (
             "{unread} of {count} pages were not read: text recognition (OCR) failed on them, or "
             "took too long."
         )
-        notes.append(localizable("file.note.left_out", failed, unread=unread, count=len(pages)))
+        notes.append(localizable("file.note.left_out", failed, **numbers))
     elif unread:
         scanned = "{unread} of {count} pages have no text, as when they were scanned. {needed}"
-        blanks = localizable(
-            "file.note.scanned", scanned, unread=unread, count=len(pages), needed=NEEDED
-        )
-        notes.append(blanks)
+        notes.append(localizable("file.note.scanned", scanned, **numbers, needed=NEEDED))
     unsure = [
         localizable("file.note.page", "page {page} ({confidence} %)", page=n, confidence=percent)
         for n, percent in confidence.items()

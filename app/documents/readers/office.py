@@ -1,8 +1,4 @@
-"""Documents and slides of office programs, as text.
-
-DOCX: paragraphs, tables, notes, headers, footers, comments, charts. PPTX: each slide: its title,
-lists, tables, charts, diagrams and notes. RTF, ODT and ODP likewise.
-"""
+"""Documents and slides of office programs (DOCX, PPTX, RTF, ODT, ODP) as text."""
 
 from __future__ import annotations
 
@@ -34,23 +30,28 @@ _COVERED = {("hMerge", "1"), ("vMerge", "1")}  # by a cell that spans it
 
 def docx_pages(archive: Archive) -> list[str]:
     """The document's text; notes, headers, footers, comments and charts come last, no repeats."""
-    headings = _headings(archive)
+    headings = dict[str, str]()  # by id: names of styles are English, and ids in any language
+    for style in archive.xml(_STYLES).iter(f"{_W}style") if _STYLES in archive.names else ():
+        for name in style.iterfind(f"{_W}name"):
+            headings[style.get(f"{_W}styleId", "")] = name.get(f"{_W}val", "")
     blocks = list(_blocks(archive.xml(DOCX_TEXT), headings))
-    for name in sorted(filter(_APART.fullmatch, archive.names)):
-        blocks += [block for block in _blocks(archive.xml(name), {}) if block not in blocks]
+    for part in sorted(filter(_APART.fullmatch, archive.names)):
+        blocks += [block for block in _blocks(archive.xml(part), {}) if block not in blocks]
     if _COMMENTS in archive.names:
         blocks += [f"Comment: {block}" for block in _blocks(archive.xml(_COMMENTS), {})]
-    for name in sorted(filter(_CHART.fullmatch, archive.names)):
-        blocks.append("\n".join(_chart(archive.xml(name))))
+    for part in sorted(filter(_CHART.fullmatch, archive.names)):
+        blocks.append("\n".join(_chart(archive.xml(part))))
     return [tidy("\n\n".join(blocks))]
 
 
 def _blocks(element: Any, headings: Mapping[str, str]) -> Iterator[str]:
-    """Paragraphs and tables in order, those within text boxes and controls too."""
     for child in element:
         if child.tag == f"{_W}p":
-            if text := _paragraph(child, headings):
-                yield text
+            style = child.find(f"{_W}pPr/{_W}pStyle")
+            name = "" if style is None else style.get(f"{_W}val", "")
+            heading = _HEADING.match(headings.get(name, name))
+            if text := "".join(_runs(child)).strip():
+                yield f"{'#' * int(heading[1] or 1)} {text}" if heading else text
             for box in child.iter(f"{_W}txbxContent"):
                 if not any(each.tag == _ALTERNATIVE for each in box.iterancestors()):
                     yield from _blocks(box, headings)
@@ -85,27 +86,6 @@ def _table(table: Any, headings: Mapping[str, str]) -> list[list[Cell]]:
     return rows
 
 
-def _paragraph(paragraph: Any, headings: Mapping[str, str]) -> str:
-    text = "".join(_runs(paragraph)).strip()
-    style = paragraph.find(f"{_W}pPr/{_W}pStyle")
-    name = "" if style is None else style.get(f"{_W}val", "")
-    heading = _HEADING.match(headings.get(name, name))
-    if not text or heading is None:
-        return text
-    return f"{'#' * int(heading[1] or 1)} {text}"
-
-
-def _headings(archive: Archive) -> dict[str, str]:
-    """The names of styles by id; they are English whatever language the ids are in."""
-    if _STYLES not in archive.names:
-        return {}
-    return {
-        style.get(f"{_W}styleId", ""): name.get(f"{_W}val", "")
-        for style in archive.xml(_STYLES).iter(f"{_W}style")
-        for name in style.iterfind(f"{_W}name")
-    }
-
-
 def _runs(element: Any) -> Iterator[str]:
     """Runs of visible text; what was deleted or moved away is left out."""
     for child in element:
@@ -121,20 +101,18 @@ def _runs(element: Any) -> Iterator[str]:
 
 def pptx_slides(archive: Archive) -> list[str]:
     """The text of each slide in order; one without any is empty."""
-    targets = archive.related(PPTX_SLIDES)
-    slides = archive.xml(PPTX_SLIDES).iter(f"{_P}sldId")
-    return [_slide(archive, targets.get(each.get(f"{RELATIONS}id", ""), "")) for each in slides]
-
-
-def _slide(archive: Archive, name: str) -> str:
-    targets = archive.related(name)
-    blocks = list(_shown(archive, archive.xml(name), targets))
-    blocks.sort(key=lambda block: not block.startswith("# "))
-    if notes := targets.get("notesSlide"):
-        bodies = (s for s in archive.xml(notes).iter(f"{_P}sp") if _placed(s) == "body")
-        said = ("\n".join(_lines(each, listed=False)) for each in bodies)
-        blocks += [f"Notes: {each}" for each in said if each]
-    return tidy("\n\n".join(blocks))
+    names, texts = archive.related(PPTX_SLIDES), []
+    for each in archive.xml(PPTX_SLIDES).iter(f"{_P}sldId"):
+        name = names.get(each.get(f"{RELATIONS}id", ""), "")
+        targets = archive.related(name)
+        blocks = list(_shown(archive, archive.xml(name), targets))
+        blocks.sort(key=lambda block: not block.startswith("# "))
+        if notes := targets.get("notesSlide"):
+            bodies = (s for s in archive.xml(notes).iter(f"{_P}sp") if _placed(s) == "body")
+            said = ("\n".join(_lines(each, listed=False)) for each in bodies)
+            blocks += [f"Notes: {each}" for each in said if each]
+        texts.append(tidy("\n\n".join(blocks)))
+    return texts
 
 
 def _shown(archive: Archive, slide: Any, targets: dict[str, str]) -> Iterator[str]:
@@ -187,7 +165,7 @@ def _chart(root: Any) -> list[str]:
     names, table = [""], dict[str, list[str]]()
     for series in root.iter(f"{_C}ser"):
         title = " ".join(v.text or "" for v in series.iterfind(f"{_C}tx//{_C}v"))
-        labels, values = (_points(series, kind) for kind in (("cat", "xVal"), ("val", "yVal")))
+        labels, values = _points(series, "cat", "xVal"), _points(series, "val", "yVal")
         for n, value in values.items():
             row = table.setdefault(labels.get(n, str(int(n) + 1)), [])
             row += [""] * (len(names) - 1 - len(row)) + [value]
@@ -195,7 +173,7 @@ def _chart(root: Any) -> list[str]:
     return table_lines([["Category", *names[1:]], *([label, *row] for label, row in table.items())])
 
 
-def _points(series: Any, kinds: tuple[str, ...]) -> dict[str, str]:
+def _points(series: Any, *kinds: str) -> dict[str, str]:
     points = (p for kind in kinds for p in series.iterfind(f"{_C}{kind}//{_C}pt"))
     return {p.get("idx", "0"): one_line(p.findtext(f"{_C}v") or "") for p in points}
 
@@ -226,17 +204,12 @@ def rtf_text(data: bytes) -> str:
     except (ValueError, LookupError, TypeError):  # raised for malformed numbers
         raise UnreadableError(damaged(".rtf")) from None
     text = _BARE_MARKS.sub("", _BULLETS.sub("- ", text))
-    return tidy("\n\n".join(_rtf_blocks(text)))
-
-
-def _rtf_blocks(text: str) -> Iterator[str]:
-    """Tables, and the text between them."""
     pieces = [piece for piece in text.split(_ROW) if piece.strip()]
-    for in_table, run in groupby(pieces, lambda piece: _CELL in piece):
-        if in_table:
-            yield "\n".join(table_lines([row.split(_CELL) for row in run]))
-        else:
-            yield "\n".join(run)
+    blocks = (
+        "\n".join(table_lines([row.split(_CELL) for row in run]) if in_table else run)
+        for in_table, run in groupby(pieces, lambda piece: _CELL in piece)
+    )
+    return tidy("\n\n".join(blocks))
 
 
 # OpenDocument.
@@ -269,23 +242,21 @@ def odt_pages(archive: Archive) -> list[str]:
 
 def odp_slides(archive: Archive) -> list[str]:
     """The text of each slide in order, its title as heading; one without any is empty."""
-    return [_odp_slide(each) for each in archive.xml("content.xml").iter(f"{_DRAW}page")]
-
-
-def _odp_slide(page: Any) -> str:
-    titles, others, notes = [], [], []
-    for child in page:
-        if child.tag == f"{_PRESENTATION}notes":
-            notes += [f"Notes: {block}" for block in _odf_blocks(child)]
-        elif (kind := child.get(f"{_PRESENTATION}class")) == "title":
-            titles += [f"# {one_line(block)}" for block in _odf_blocks(child)]
-        elif kind not in _FIELDS:
-            others += list(_odf_blocks(child))
-    return tidy("\n\n".join((*titles, *others, *notes)))
+    texts = []
+    for page in archive.xml("content.xml").iter(f"{_DRAW}page"):
+        titles, others, notes = [], [], []
+        for child in page:
+            if child.tag == f"{_PRESENTATION}notes":
+                notes += [f"Notes: {block}" for block in _odf_blocks(child)]
+            elif (kind := child.get(f"{_PRESENTATION}class")) == "title":
+                titles += [f"# {one_line(block)}" for block in _odf_blocks(child)]
+            elif kind not in _FIELDS:
+                others += list(_odf_blocks(child))
+        texts.append(tidy("\n\n".join((*titles, *others, *notes))))
+    return texts
 
 
 def _odf_blocks(element: Any) -> Iterator[str]:
-    """Paragraphs, lists and tables in order, those in frames too."""
     for child in [] if element is None else element:
         if child.tag in {f"{_TEXT}p", f"{_TEXT}h"}:
             text = "".join(_inline(child)).strip()
@@ -296,8 +267,9 @@ def _odf_blocks(element: Any) -> Iterator[str]:
                 yield text
             yield from _apart(child)
         elif child.tag == f"{_TEXT}list":
-            if items := "\n".join(_items(child)):
-                yield items
+            blocks = [block for item in child for block in _odf_blocks(item)]
+            if blocks:
+                yield "\n".join(b if b.startswith("- ") else f"- {one_line(b)}" for b in blocks)
         elif child.tag == f"{TABLE}table":
             rows = [odf_cells(row, odf_text) for row in child.iter(f"{TABLE}table-row")]
             yield "\n".join(table_lines(rows))
@@ -306,16 +278,8 @@ def _odf_blocks(element: Any) -> Iterator[str]:
 
 
 def _apart(paragraph: Any) -> Iterator[str]:
-    """The paragraphs of the notes and frames in a paragraph."""
     for child in paragraph:
         yield from _odf_blocks(child) if child.tag in _FLOATING else _apart(child)
-
-
-def _items(items: Any) -> Iterator[str]:
-    """One line per item; the items of nested lists follow it."""
-    for item in items:
-        for block in _odf_blocks(item):
-            yield block if block.startswith("- ") else f"- {one_line(block)}"
 
 
 def odf_text(cell: Any) -> str:
@@ -344,7 +308,6 @@ def repetitions(element: Any, attribute: str) -> int:
 
 
 def _inline(element: Any) -> Iterator[str]:
-    """The text of a paragraph without its notes and frames."""
     yield element.text or ""
     for child in element:
         if child.tag in _SPACES:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from app.documents.readers.common import PAGE_BREAK, clean
+from app.documents.readers.common import clean
+from dragon.retrieval.chunking import PAGE_BREAK
 
 ENDS = '.!?…:;|。！？"”’»)]'
 """The last characters of lines that do not run on."""
@@ -47,11 +48,13 @@ def paragraphs(text: str) -> str:
 
 
 def _joined(lines: list[str]) -> list[str]:
-    """Lines, none of them blank, with those of a paragraph joined."""
     if len(lines) < 2:
         return lines
     width = max(len(line.rstrip()) for line in lines)
-    full = [_is_full(line, following, width) for line, following in pairwise(lines)]
+    full = [  # the next word would not have fitted in
+        len(line.rstrip()) + 1 + len(_first(following)) > _NEARLY * width
+        for line, following in pairwise(lines)
+    ]
     # All lines but those that end a sentence reach the width: the block was broken to fit it.
     broken = all(f or _ENDS.search(line.rstrip()) for f, line in zip(full, lines, strict=False))
     lowered = any(line.lstrip()[0].islower() for line in lines[1:])
@@ -64,11 +67,6 @@ def _joined(lines: list[str]) -> list[str]:
         else:
             joined.append([line])
     return ["".join(parts) for parts in joined]
-
-
-def _is_full(line: str, following: str, width: int) -> bool:
-    """Whether the next word would not have fitted into the line."""
-    return len(line.rstrip()) + 1 + len(_first(following)) > _NEARLY * width
 
 
 def _goes_on(line: str, following: str, width: int, *, full: bool, prose: bool) -> bool:

@@ -62,7 +62,10 @@ def pdf_text(data: bytes, ocr: Tesseract | None) -> FileText:
             if _is_readable(text, page):
                 pages.append(text)
             else:
-                seen = ocr.read(_picture(page), (number, len(document))) if ocr else None
+                width, height = page.get_size()
+                scale = min(DPI / _POINTS, (MOST_PIXELS / max(1.0, width * height)) ** 0.5)
+                picture = page.render(scale=scale, grayscale=True).to_pil() if ocr else None
+                seen = ocr.read(picture, (number, len(document))) if ocr else None
                 text = "" if _PRIVATE.search(text) else text
                 stamped += not seen and bool(text.strip() or written[-1])
                 pages.append(seen or text or ("" if written[-1] else None))
@@ -93,13 +96,6 @@ def _is_readable(text: str, page: Any) -> bool:
     return all((c - a) * (d - b) <= _COVERED * width * height for a, b, c, d in bounds)
 
 
-def _picture(page: Any) -> Any:
-    """The page in gray, as a Pillow image."""
-    width, height = page.get_size()
-    most = (MOST_PIXELS / max(1.0, width * height)) ** 0.5
-    return page.render(scale=min(DPI / _POINTS, most), grayscale=True).to_pil()
-
-
 def _page_text(page: Any, layout: Layout) -> str:
     text_page = page.get_textpage()
     text: str = text_page.get_text_range().replace("\r\n", "\n").replace("\r", "\n")
@@ -123,21 +119,19 @@ def _filled_in(page: Any, form: Any) -> Iterator[str]:
     for n in range(raw.FPDFPage_GetAnnotCount(page)):
         note = raw.FPDFPage_GetAnnot(page, n)
         kind = raw.FPDFAnnot_GetSubtype(note)
-        said = ""
         if kind in _NOTES:
-            said = one_line(_string(raw.FPDFAnnot_GetStringValue, note, b"Contents"))
+            if said := _string(raw.FPDFAnnot_GetStringValue, note, b"Contents"):
+                yield f"Note: {said}"
         elif kind == raw.FPDF_ANNOT_WIDGET and form is not None:
-            said = one_line(_value(form, note))
-        if said:
-            yield f"{'Note' if kind in _NOTES else _label(page, form, note)}: {said}"
+            field = raw.FPDFAnnot_GetFormFieldType(form, note)
+            said = ""
+            if field in _TICKED:
+                said = "yes" if raw.FPDFAnnot_IsChecked(form, note) else "no"
+            elif field in _WRITTEN:
+                said = _string(raw.FPDFAnnot_GetFormFieldValue, form, note)
+            if said:
+                yield f"{_label(page, form, note)}: {said}"
         raw.FPDFPage_CloseAnnot(note)
-
-
-def _value(form: Any, widget: Any) -> str:
-    kind = raw.FPDFAnnot_GetFormFieldType(form, widget)
-    if kind in _TICKED:
-        return "yes" if raw.FPDFAnnot_IsChecked(form, widget) else "no"
-    return _string(raw.FPDFAnnot_GetFormFieldValue, form, widget) if kind in _WRITTEN else ""
 
 
 def _label(page: Any, form: Any, widget: Any) -> str:
@@ -151,16 +145,16 @@ def _label(page: Any, form: Any, widget: Any) -> str:
     named = next(filter(None, beside), "")
     text_page.close()
     for call in (raw.FPDFAnnot_GetFormFieldAlternateName, raw.FPDFAnnot_GetFormFieldName):
-        named = named or one_line(_string(call, form, widget))
+        named = named or _string(call, form, widget)
     return named.rstrip(": _.") or "Field"
 
 
 def _string(call: Callable[..., int], *arguments: Any) -> str:
-    """The text that a function writes as UTF-16 into a buffer of the size it asks for."""
+    """The line of text that a function writes as UTF-16 into a buffer of the size it asks for."""
     size = call(*arguments, None, 0)
     buffer = ctypes.create_string_buffer(size)
     call(*arguments, ctypes.cast(buffer, ctypes.POINTER(ctypes.c_ushort)), size)
-    return buffer.raw[:size].decode("utf-16-le", "replace").rstrip("\0")
+    return one_line(buffer.raw[:size].decode("utf-16-le", "replace").rstrip("\0"))
 
 
 # Lines in reading order: tables row by row, columns of prose one after the other.
@@ -216,9 +210,10 @@ class Layout:
         if _is_prose(cells):
             columns = (filter(None, column) for column in zip(*cells, strict=True))
             return [line for column in columns for line in (*_run_on(column), "")]
-        if len(bounds) < 2 or (len(bounds) == 2 and not names_columns(cells)):
+        headed = names_columns(cells)
+        if len(bounds) < 2 or (len(bounds) == 2 and not headed):
             return [" ".join(filter(None, row)) for row in cells]
-        if names_columns(cells):
+        if headed:
             self._names = cells[0]
         elif first and len(self._names) == len(bounds):
             cells = [self._names, *cells]
@@ -234,22 +229,20 @@ def _lines(pieces: Sequence[Piece]) -> list[list[Piece]]:
             lines[-1].append(piece)
         else:
             lines.append([piece])
-    return [_merged(sorted(line, key=lambda p: p.left)) for line in lines]
-
-
-def _merged(line: Sequence[Piece]) -> list[Piece]:
-    merged = [line[0]]
-    for piece in line[1:]:
-        last = merged[-1]
-        height = max(last.top - last.bottom, piece.top - piece.bottom)
-        if piece.left - last.right > _GAP * height:
-            merged.append(piece)
-            continue
-        apart = " " if piece.left - last.right > height / 8 else ""
-        text = f"{last.text}{apart}{piece.text}"
-        top, bottom = max(last.top, piece.top), min(last.bottom, piece.bottom)
-        merged[-1] = Piece(last.left, bottom, max(last.right, piece.right), top, text)
-    return merged
+    for line in lines:
+        first, *others = sorted(line, key=lambda p: p.left)
+        line[:] = [first]
+        for piece in others:
+            last = line[-1]
+            height = max(last.top - last.bottom, piece.top - piece.bottom)
+            if piece.left - last.right > _GAP * height:
+                line.append(piece)
+                continue
+            apart = " " if piece.left - last.right > height / 8 else ""
+            text = f"{last.text}{apart}{piece.text}"
+            top, bottom = max(last.top, piece.top), min(last.bottom, piece.bottom)
+            line[-1] = Piece(last.left, bottom, max(last.right, piece.right), top, text)
+    return lines
 
 
 def _columns(pieces: Sequence[Piece]) -> list[tuple[float, float]]:
@@ -272,7 +265,6 @@ def _placed(line: Sequence[Piece], bounds: Sequence[tuple[float, float]]) -> lis
 
 
 def _run_on(lines: Iterable[str]) -> list[str]:
-    """The paragraphs of a column of prose, one per line."""
     joined: list[str] = []
     for line in lines:
         if joined and joined[-1][-1] not in ENDS:
@@ -283,7 +275,6 @@ def _run_on(lines: Iterable[str]) -> list[str]:
 
 
 def _is_prose(cells: Sequence[Sequence[str]]) -> bool:
-    """Whether the columns are running text, not cells of a table."""
     columns = list(zip(*cells, strict=True))
     return len(columns) > 1 and all(
         median(map(len, column)) > _PROSE and median(len(cell.split()) for cell in column) >= 4
@@ -296,18 +287,21 @@ def without_running_lines(pages: Sequence[str]) -> list[str]:
 
     A sentence that crosses a page break is kept whole on the page where it begins.
     """
-    edges = [_edges(page) for page in pages]
-    named = [{_unnumbered(line) for line in each.values()} for each in edges]
-    counts = Counter(name for each in named for name in each if name)
+    split = [page.split("\n") for page in pages]
+    edges = []  # the first and the last line with text of each page, by the letters in them
+    for lines in split:
+        filled = [n for n, line in enumerate(lines) if line.strip()]
+        ends = {filled[0], filled[-1]} if len(filled) > 1 else ()
+        edges.append([("".join(filter(str.isalpha, lines[n].lower())), n) for n in sorted(ends)])
+    counts = Counter(name for each in edges for name in dict(each) if name)
     running = {name for name, count in counts.items() if 2 * count >= max(_LEAST_ROWS, len(pages))}
-    kept, shown = [], dict[str, str]()
-    for page, edge in zip(pages, edges, strict=True):
-        lines = page.split("\n")
-        for n, line in edge.items():
-            if _unnumbered(line) in running:
-                shown.setdefault(_unnumbered(line), line)
+    shown = dict[str, str]()
+    for lines, edge in zip(split, edges, strict=True):
+        for name, n in edge:
+            if name in running:
+                shown.setdefault(name, lines[n].strip())
                 lines[n] = ""
-        kept.append("\n".join(lines))
+    kept = ["\n".join(lines) for lines in split]
     if shown:
         kept[0] = "\n\n".join((*shown.values(), kept[0].lstrip("\n")))
     for n in range(len(kept) - 1):
@@ -317,16 +311,6 @@ def without_running_lines(pages: Sequence[str]) -> list[str]:
             end = sentence.end() if sentence else len(rest)
             kept[n], kept[n + 1] = f"{begun}\n{rest[:end]}", rest[end:]
     return kept
-
-
-def _edges(page: str) -> dict[int, str]:
-    """The first and the last line with text, by line number."""
-    lines = [(n, line.strip()) for n, line in enumerate(page.split("\n")) if line.strip()]
-    return dict([lines[0], lines[-1]]) if len(lines) > 1 else {}
-
-
-def _unnumbered(line: str) -> str:
-    return "".join(each for each in line.lower() if each.isalpha())
 
 
 # A page as it looks, with a passage marked.

@@ -15,7 +15,7 @@ from app.documents.readers.common import (
     LONGEST_PROPERTY,
     NESTED,
     NO_TEXT,
-    PAGE_BREAK,
+    Decoded,
     FileText,
     Properties,
     UnreadableError,
@@ -33,6 +33,7 @@ from app.documents.readers.pdf import pdf_text
 from app.documents.readers.sniff import FileKind, readable, sniff
 from app.documents.readers.spreadsheet import ods_text, xlsx_text
 from dragon.localizable import localizable
+from dragon.retrieval.chunking import PAGE_BREAK
 
 _PACKED = {"docx": docx_pages, "pptx": pptx_slides, "odt": odt_pages, "odp": odp_slides}
 _MOST_NESTED_MAILS = 3
@@ -42,14 +43,7 @@ def read(
     data: bytes, name: str, ocr: Tesseract | None = None, nested: int = 0
 ) -> tuple[FileKind, FileText]:
     """The kind of a file, and its text. Raises UnreadableError with a message for the user."""
-    kind = FileKind(sniff(data, name))
-    reading = _reading(kind, data, ocr, nested)
-    if not any(page.strip() for page in reading.pages):
-        raise UnreadableError(NO_TEXT)
-    return kind, reading
 
-
-def _reading(kind: FileKind, data: bytes, ocr: Tesseract | None, nested: int) -> FileText:
     def attached(inner: bytes, title: str) -> str:
         if nested == _MOST_NESTED_MAILS:
             raise UnreadableError(NESTED)
@@ -57,44 +51,49 @@ def _reading(kind: FileKind, data: bytes, ocr: Tesseract | None, nested: int) ->
         notes = [reading.note] if reading.note and reading.confidence else []
         return "\n\n".join([*notes, *reading.pages])
 
+    kind = sniff(data, name)
     match kind:
-        case "pdf":
-            return pdf_text(data, ocr)
-        case "png" | "jpeg" | "tiff" | "webp":
-            return image_text(data, kind, ocr)
         case "email":
-            return _mail(data, attached)[0]
+            reading = _mail(data, attached)[0]
         case "mbox":
-            return _mailbox_text(data, attached)
+            reading = _mailbox_text(data, attached)
+        case "pdf":
+            reading = pdf_text(data, ocr)
+        case "png" | "jpeg" | "tiff" | "webp":
+            reading = image_text(data, kind, ocr)
         case "epub":
-            return epub_text(Archive(data, ".epub"))
+            reading = epub_text(Archive(data, ".epub"))
         case "xlsx":
-            return xlsx_text(data)
+            reading = xlsx_text(data)
         case "ods":
-            return ods_text(Archive(data, ".ods"))
+            reading = ods_text(Archive(data, ".ods"))
         case "docx" | "pptx" | "odt" | "odp":
-            return FileText(_PACKED[kind](Archive(data, f".{kind}")))
+            reading = FileText(_PACKED[kind](Archive(data, f".{kind}")))
         case "rtf":
-            return FileText([rtf_text(data)])
+            reading = FileText([rtf_text(data)])
         case "html":
-            return FileText([html_text(data)])
-    whole = readable(data)
-    if kind != "markdown":
-        return FileText(_plain_pages(kind, whole.text), whole.note)
-    text, properties = without_front_matter(whole.text)
-    return FileText(_plain_pages("text", markdown_text(text)), whole.note, properties)
+            reading = FileText([html_text(data)])
+        case _:
+            reading = _plain_text(kind, readable(data))
+    if not any(page.strip() for page in reading.pages):
+        raise UnreadableError(NO_TEXT)
+    return kind, reading
 
 
-def _plain_pages(kind: str, text: str) -> list[str]:
-    """The pages of a plain-text file."""
-    match kind:
-        case "csv":
-            return ["\n".join(table_lines(csv_rows(text, named=True) or []))]
-        case "json":
-            return ["\n".join(json_lines(json_value(text)))]
-    if (entries := recorded(text)) is not None:
-        return [entries]
-    return [paragraphs(page) for page in text.split(PAGE_BREAK)]
+def _plain_text(kind: FileKind, whole: Decoded) -> FileText:
+    text, properties = whole.text, Properties()
+    if kind is FileKind.MARKDOWN:
+        text, properties = without_front_matter(text)
+        text = markdown_text(text)
+    if kind is FileKind.CSV:
+        pages = ["\n".join(table_lines(csv_rows(text, named=True) or []))]
+    elif kind is FileKind.JSON:
+        pages = ["\n".join(json_lines(json_value(text)))]
+    elif (entries := recorded(text)) is not None:
+        pages = [entries]
+    else:
+        pages = [paragraphs(page) for page in text.split(PAGE_BREAK)]
+    return FileText(pages, whole.note, properties)
 
 
 # Mail.

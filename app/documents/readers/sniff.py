@@ -20,21 +20,6 @@ from app.documents.readers.common import (
 from app.documents.readers.data import csv_rows, json_value
 from dragon.localizable import Localizable, localizable
 
-_PROGRAM = localizable("file.kind.program", "a program")
-# Kinds by their first bytes; those that cannot be read are often uploaded by mistake.
-_STARTS: dict[bytes, str] = {
-    b"{\\rtf": "rtf",
-    b"\x89PNG": "png",
-    b"\xff\xd8\xff": "jpeg",
-    b"II*\0": "tiff",
-    b"MM\0*": "tiff",
-    b"\xd0\xcf\x11\xe0": localizable("file.kind.office", "an old Office file"),
-    b"GIF8": localizable("file.kind.gif", "a GIF image"),
-    b"\x7fELF": _PROGRAM,
-    b"MZ\x90": _PROGRAM,
-    b"\x1f\x8b": localizable("file.kind.gzip", "a gzip file"),
-    b"SQLite format 3\0": localizable("file.kind.database", "a database"),
-}
 _OPENDOCUMENT_MANIFEST = "META-INF/manifest.xml"
 _ENCRYPTED_OFFICE = "EncryptedPackage".encode("utf-16-le")
 _HTML = re.compile(
@@ -100,6 +85,21 @@ class FileKind(StrEnum):
         return self not in (FileKind.PNG, FileKind.JPEG, FileKind.TIFF, FileKind.WEBP)
 
 
+_PROGRAM = localizable("file.kind.program", "a program")
+# Kinds by their first bytes; those that cannot be read are often uploaded by mistake.
+_STARTS: dict[bytes, FileKind | Localizable] = {
+    b"{\\rtf": FileKind.RTF,
+    b"\x89PNG": FileKind.PNG,
+    b"\xff\xd8\xff": FileKind.JPEG,
+    b"II*\0": FileKind.TIFF,
+    b"MM\0*": FileKind.TIFF,
+    b"\xd0\xcf\x11\xe0": localizable("file.kind.office", "an old Office file"),
+    b"GIF8": localizable("file.kind.gif", "a GIF image"),
+    b"\x7fELF": _PROGRAM,
+    b"MZ\x90": _PROGRAM,
+    b"\x1f\x8b": localizable("file.kind.gzip", "a gzip file"),
+    b"SQLite format 3\0": localizable("file.kind.database", "a database"),
+}
 # Kinds of archives, by an entry that only they have, and by the content of "mimetype".
 _PARTS = {DOCX_TEXT: FileKind.DOCX, XLSX_BOOK: FileKind.XLSX, PPTX_SLIDES: FileKind.PPTX}
 _DECLARED = {
@@ -124,41 +124,45 @@ def telling_suffix(name: str) -> str:
     return suffix if any(suffix in kind.suffixes for kind in telling) else ""
 
 
-def sniff(data: bytes, name: str) -> str:
-    """The kind of a file (a value of `FileKind`). Raises UnreadableError for others."""
+def sniff(data: bytes, name: str) -> FileKind:
+    """The kind of a file. Raises UnreadableError for one that cannot be read."""
     suffix = Path(name).suffix.lower()
     if b"%PDF-" in data[:1024]:
-        return "pdf"
+        return FileKind.PDF
     packed = suffix if suffix[1:] in _PACKED else ""
     if data.startswith(b"PK\x03\x04"):
         return _archive_kind(Archive(data, packed))
     if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
-        return "webp"
+        return FileKind.WEBP
     if data.startswith(b"\xd0\xcf\x11\xe0") and _ENCRYPTED_OFFICE in data:
         raise UnreadableError(ENCRYPTED)
     for magic, kind in _STARTS.items():
         if data.startswith(magic):
-            if isinstance(kind, Localizable):
-                raise _other(kind)
-            return kind
+            if isinstance(kind, FileKind):
+                return kind
+            raise _other(kind)
     if suffix == ".pdf":
         raise unreadable(
             "file.not_pdf", "The file is named .pdf but is not a PDF. Save it as a PDF again."
         )
     if _is_mail(data):
-        return "email"
+        return FileKind.EMAIL
     if data.startswith(b"From ") and _is_mail(data[:_HEADERS_BYTES].partition(b"\n")[2]):
-        return "mbox"
-    try:
-        text = readable(data).text
-        start = text[:8192]
-        if _HTML.match(start) or (suffix in FileKind.HTML.suffixes and _TAG.search(start)):
-            return "html"
-        return _text_kind(text, suffix)
-    except UnreadableError:
-        if not packed:
-            raise
-        raise UnreadableError(damaged(packed)) from None
+        return FileKind.MBOX
+    if packed and decoded(data) is None:
+        raise UnreadableError(damaged(packed))
+    text = readable(data).text
+    start, html = text[:8192], FileKind.HTML
+    if _HTML.match(start) or (suffix in html.suffixes and _TAG.search(start)):
+        return html
+    if suffix in FileKind.MARKDOWN.suffixes:
+        return FileKind.MARKDOWN
+    if text.lstrip()[:1] in {"{", "["}:
+        with suppress(ValueError):
+            json_value(text)
+            return FileKind.JSON
+    table = csv_rows(text, named=suffix in FileKind.CSV.suffixes)
+    return FileKind.TEXT if table is None else FileKind.CSV
 
 
 def readable(data: bytes) -> Decoded:
@@ -168,7 +172,7 @@ def readable(data: bytes) -> Decoded:
     return text
 
 
-def _archive_kind(archive: Archive) -> str:
+def _archive_kind(archive: Archive) -> FileKind:
     for name, kind in _PARTS.items():
         if name in archive.names:
             return kind
@@ -189,7 +193,6 @@ def _other(what: Localizable) -> UnreadableError:
 
 
 def _is_mail(data: bytes) -> bool:
-    """Whether the file begins with e-mail headers and a blank line."""
     names = set()
     for line in data[:_HEADERS_BYTES].split(b"\n"):
         if not line.strip():
@@ -200,15 +203,3 @@ def _is_mail(data: bytes) -> bool:
             return False
         names.add(header[1].lower())
     return b"from" in names and (bool(names & _SENT) or {b"to", b"subject"} <= names)
-
-
-def _text_kind(text: str, suffix: str) -> str:
-    if suffix in FileKind.MARKDOWN.suffixes:
-        return "markdown"
-    if text.lstrip()[:1] in {"{", "["}:
-        with suppress(ValueError):
-            json_value(text)
-            return "json"
-    if csv_rows(text, named=suffix in FileKind.CSV.suffixes) is not None:
-        return "csv"
-    return "text"

@@ -1,7 +1,4 @@
-"""XLSX and ODS: the tables of each sheet, as records.
-
-Numbers of an XLSX file are as their formats show them: 7.5 % rather than 0.075.
-"""
+"""XLSX and ODS: the tables of each sheet as records, with numbers as they are shown (7.5 %)."""
 
 from __future__ import annotations
 
@@ -65,7 +62,10 @@ def xlsx_text(data: bytes) -> FileText:
         cells = [sheet.to_python(skip_empty_area=False) for sheet in sheets]
     except CalamineError:
         raise UnreadableError(damaged(".xlsx")) from None
-    parts = _parts(archive)
+    targets = archive.related(XLSX_BOOK)
+    named = archive.xml(XLSX_BOOK).iter("{*}sheet")
+    names = [targets.get(each.get(f"{RELATIONS}id"), "") for each in named]
+    parts = [archive.read(name) if name in archive.names else b"" for name in names]
     codes = _codes(archive) if _STYLES in archive.names else {}
     formats = [_formats(part, codes) for part in parts]
     formats += [{}] * (len(sheets) - len(formats))
@@ -119,14 +119,6 @@ def _value(cell: Any) -> str:
     return odf_text(cell)
 
 
-def _parts(archive: Archive) -> list[bytes]:
-    """The sheets of an XLSX file, in order; one that is not there is empty."""
-    targets = archive.related(XLSX_BOOK)
-    sheets = archive.xml(XLSX_BOOK).iter("{*}sheet")
-    names = [targets.get(each.get(f"{RELATIONS}id"), "") for each in sheets]
-    return [archive.read(name) if name in archive.names else b"" for name in names]
-
-
 def _codes(archive: Archive) -> dict[str, str]:
     """The codes of percentages, currencies and thousands, by the style of a cell."""
     root = archive.xml(_STYLES)
@@ -155,7 +147,6 @@ def _formats(sheet: bytes, codes: Mapping[str, str]) -> Formats:
 def _placed(
     sheet: Sequence[Sequence[Cell]], merged: Iterable[Merged], codes: Formats
 ) -> Iterator[list[Placed]]:
-    """The cells of each row without those that another spans."""
     spans = {start: (end[0] - start[0] + 1, end[1] - start[1] + 1) for start, end in merged}
     covered = {
         (row, column)
@@ -173,30 +164,21 @@ def _placed(
 
 def _sheet(name: str, rows: Iterable[Sequence[Placed]]) -> list[str]:
     """The text of a sheet under its name; none if it is blank."""
-    tables = list(_tables(rows))
-    return ["\n\n".join((f"# {one_line(name)}", *tables))] if tables else []
-
-
-def _tables(rows: Iterable[Sequence[Placed]]) -> Iterator[str]:
-    above = 0  # rows below that a cell spans
+    texts: list[str] = []
     table: list[Sequence[Placed]] = []
-    for row in rows:
-        filled = [cell for cell in row if cell.text]
-        if not filled and not above:
-            yield from _written(table)
+    above = 0  # rows below that a cell spans
+    for row in (*rows, None):
+        filled = [cell for cell in row or () if cell.text]
+        if row is None or not (filled or above):
+            if lines := table_lines(table):
+                texts.append("\n".join(lines))
             table = []
-            continue
-        if not table and len(filled) == 1:
-            yield filled[0].text
-            continue
-        above = max((above - 1, *(cell.down - 1 for cell in row), 0))
-        table.append(row)
-    yield from _written(table)
-
-
-def _written(table: Sequence[Sequence[Placed]]) -> Iterator[str]:
-    if lines := table_lines(table):
-        yield "\n".join(lines)
+        elif not table and len(filled) == 1:
+            texts.append(filled[0].text)
+        else:
+            above = max((above - 1, *(cell.down - 1 for cell in row), 0))
+            table.append(row)
+    return ["\n\n".join((f"# {one_line(name)}", *texts))] if texts else []
 
 
 def _shown(cell: Cell, code: str | None) -> str:

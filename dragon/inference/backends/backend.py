@@ -28,11 +28,13 @@ class KV(Protocol):
 
 
 class KVAccess(Protocol):
-    """Access to the keys and values of a row's first tokens, to store and send them."""
+    """Access to the keys and values of a row's first tokens, to store and send them.
+
+    `fingerprint` identifies everything that their bits depend on.
+    """
 
     @property
-    def fingerprint(self) -> str:
-        """Identifies everything that the bits of keys and values depend on."""
+    def fingerprint(self) -> str: ...
 
     def holds(self, slot: int, tokens: Sequence[int]) -> bool:
         """Whether a row that begins with these tokens finds their keys and values in memory."""
@@ -59,8 +61,10 @@ class Backend(Protocol):
     """Weights and slots. Not thread-safe: only the engine's thread runs it.
 
     A backend that is not `full` names only the likeliest tokens of each position. With one that is
-    `parallel`, a step of several positions takes about as long as a step of one. `kv` is None if
-    keys and values cannot be accessed.
+    `parallel`, a step of several positions takes about as long as a step of one. One that `quotes`
+    answers by quotes alone, as its configuration says. `ends` are end tokens. `kv` is None if keys
+    and values cannot be accessed. `weights` identifies configuration and weights, as far as they
+    are known: models with the same value, and with `kv`, compute the same keys and values.
     """
 
     name: str
@@ -68,45 +72,20 @@ class Backend(Protocol):
     context: int
     full: bool
     parallel: bool
+    quotes: bool
+    ends: frozenset[int]
 
     @property
-    def weights(self) -> str:
-        """Identifies configuration and weights, as far as they are known.
-
-        Models with the same value, if they give access to keys and values, compute the same ones.
-        """
+    def weights(self) -> str: ...
 
     @property
-    def cache(self) -> Slots:
-        """The backend's slots."""
+    def cache(self) -> Slots: ...
 
     @property
-    def kv(self) -> KVAccess | None:
-        """Access to keys and values."""
-
-    @property
-    def quotes(self) -> bool:
-        """Whether the model answers by quotes alone, as its configuration says."""
-
-    @property
-    def ends(self) -> frozenset[int]:
-        """End tokens."""
+    def kv(self) -> KVAccess | None: ...
 
     def begin(self, slots: Sequence[int], *, adapted: bool) -> None:
         """Begin rows in slots just acquired, with the model's adapter if it has one, or without."""
-
-    def feed(
-        self,
-        slots: Sequence[int],
-        starts: Sequence[int],
-        tokens: torch.Tensor,
-        *,
-        cancelled: Callable[[], bool] = never,
-    ) -> None:
-        """Feed `tokens` int64 [B, Q] of prompts to rows at `starts`; `forward` completes the work.
-
-        The first `forward` after it ends the prompts. Raises `PreemptedError` as `forward` does.
-        """
 
     def forward(
         self,
@@ -119,7 +98,8 @@ class Backend(Protocol):
     ) -> torch.Tensor:
         """Feed `tokens` int64 [B, Q] to rows at `starts`; the last logits, float32 [B, outputs, V].
 
-        If the backend is not `full`, the logit of a token it does not name is -inf. Raises
+        Without outputs more of the rows' prompts is to follow, and the backend may compute these
+        tokens later. The logit of a token that a backend does not name is -inf. Raises
         `PreemptedError` once `cancelled` returns True; the rows then hold nothing past `starts`.
         """
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 import heapq
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import takewhile
+from operator import eq
 
 MAX_CONTEXT = 32768
 """The most positions of a row, whatever the model was trained for."""
@@ -150,9 +152,9 @@ class PrefixStore:
             if other.adapted != run.adapted or other is run or most <= length:
                 continue
             if other.tokens[:length] == run.tokens[:length]:
-                common = _common(run.tokens, other.tokens, length, most)
-                if common > length:
-                    best, length = other, common
+                alike = map(eq, run.tokens[length:most], other.tokens[length:most])
+                if more := sum(takewhile(bool, alike)):
+                    best, length = other, length + more
         if best is not None and best in self._kept:
             self._kept.move_to_end(best)
         return best, length
@@ -170,11 +172,3 @@ def _covers(run: KeptTokens, other: KeptTokens) -> bool:
         and run.sound >= other.sound
         and run.tokens[: other.sound] == other.tokens[: other.sound]
     )
-
-
-def _common(tokens: Sequence[int], others: Sequence[int], start: int, end: int) -> int:
-    """How many of the first `end` tokens are the same, given that the first `start` are."""
-    for place in range(start, end):
-        if tokens[place] != others[place]:
-            return place
-    return end

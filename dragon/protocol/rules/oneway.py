@@ -28,7 +28,7 @@ from dragon.sampling import mixture, noise
 from dragon.sampling.mixture import DOUBT, ETA_ONE, Side, device_weight, paces
 from dragon.sampling.noise import Ids
 from dragon.sampling.params import Sampling
-from dragon.sampling.privacy import Budget, bare_of, bounded, drawn, log_weights
+from dragon.sampling.privacy import Budget, bare_of, bounded, drawn, tempered
 from dragon.sampling.role import Role
 from dragon.sampling.truncation import STEPS, least_likely, steps_of
 
@@ -94,7 +94,6 @@ class OneWay(CatchUp):
             self.session.queues.reject_remote()
 
     def restart(self) -> None:
-        """As in `Rule`; both sides know the text so far."""
         super().restart()
         self._told = len(self.session.committed)
         self._words.clear()
@@ -263,7 +262,8 @@ class BudgetedTargets(TargetCache):
         if not self._session.joint:
             return mixture.draft(own, self._sampling, position)
         bare = bare_of(own)
-        return drawn(bare.ids, log_weights(bare, self._sampling.temperature), self._key, position)
+        log_p = tempered(bare.weights, self._sampling.temperature)
+        return drawn(bare.ids, log_p, self._key, position)
 
     def judge(self, own: Draft, remote: Draft) -> int:
         """As in `TargetCache`, and charge the budget."""

@@ -7,14 +7,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from dragon.protocol.aggregator_policy import Estimates, Schedule, Scheduler, expected_acceptance
+from dragon.protocol.aggregator_policy import (
+    Aggregated,
+    Estimates,
+    Schedule,
+    Scheduler,
+    expected_acceptance,
+)
 from dragon.protocol.messages import Limits
 from dragon.protocol.rules.oneway import Budgeted, OneWay
 from dragon.protocol.rules.rule import Rule
 from dragon.protocol.rules.sequencewise import Sequencewise
 from dragon.protocol.rules.shared_noise import Coupled, Exchange, Tokenwise
-from dragon.protocol.rules.speculative import Judged, Speculative
+from dragon.protocol.rules.speculative import Speculative
 from dragon.protocol.session import Permits, Session, anything
+from dragon.sampling.mixture import Side
 from dragon.sampling.params import Mode, Sampling
 from dragon.sampling.privacy import Budget
 from dragon.sampling.role import Role
@@ -85,8 +92,8 @@ def session_of(
 def _speculative(start: Start, role: Role, estimates: Estimates) -> Callable[[Session], Rule]:
     scheduler = Scheduler(start.schedule, start.sampling.seed)
 
-    def next_aggregator(aggregator: Role, judged: Judged) -> Role:
-        estimates.observe_acceptance(*expected_acceptance(judged.device, judged.cloud))
-        return scheduler.next(aggregator, estimates.conditions(role), judged.last)
+    def next_aggregator(aggregator: Role, device: Side, cloud: Side, last: Aggregated) -> Role:
+        estimates.observe_acceptance(*expected_acceptance(device, cloud))
+        return scheduler.next(aggregator, estimates.conditions(role), last)
 
     return partial(Speculative, first=scheduler.first, next_aggregator=next_aggregator)

@@ -61,7 +61,6 @@ class Sequencewise(Rule):
 
     @property
     def retries(self) -> int:
-        """Stalls so far."""
         return self._stalls
 
     @property
@@ -92,7 +91,6 @@ class Sequencewise(Rule):
         return None
 
     def scored(self, work: Work, log_likelihood: float) -> None:
-        """Take the score of a part of a candidate, or of all of it."""
         session = self.session
         if self._own_likelihood is None:
             self._own_likelihood = log_likelihood

@@ -100,7 +100,6 @@ class SharedNoise(Rule):
         return self.targets.draft(side, position)
 
     def step(self) -> bool:
-        """Commit the target of the first position."""
         heads = self.session.queues.pop_heads()
         if heads is None:
             return False
@@ -112,7 +111,6 @@ class Lockstep(SharedNoise):
     """Drafts one position and waits for its target: slow and simple."""
 
     def may_draft(self, position: int) -> bool:
-        """As in `Rule`, and only one at a time."""
         return not self.session.queues.own and super().may_draft(position)
 
 

@@ -13,7 +13,6 @@ therefore a function of the seed and the two distributions, whichever side aggre
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -33,17 +32,8 @@ if TYPE_CHECKING:
     from dragon.protocol.session import Session
 
 
-@dataclass(frozen=True)
-class Judged:
-    """A position just aggregated: both distributions, and what happened to the drafts."""
-
-    device: Side
-    cloud: Side
-    last: Aggregated
-
-
-NextAggregator = Callable[[Role, Judged], Role]
-"""Chooses who aggregates after the side that just did."""
+NextAggregator = Callable[[Role, Side, Side, Aggregated], Role]
+"""Chooses who aggregates after the side that just did, by both distributions and what happened."""
 
 
 class Speculative(Rule):
@@ -57,7 +47,7 @@ class Speculative(Rule):
         self,
         session: Session,
         first: Role = Role.DEVICE,
-        next_aggregator: NextAggregator = lambda aggregator, _: aggregator,
+        next_aggregator: NextAggregator = lambda aggregator, *_: aggregator,
     ) -> None:
         super().__init__(session)
         sampling = session.sampling
@@ -87,15 +77,14 @@ class Speculative(Rule):
         kept = (device.token == token, cloud.token == token)
         queues = by_role(session.role, session.queues.own, session.queues.remote)
         queued = [len(queue) if good else 0 for queue, good in zip(queues, kept, strict=True)]
-        judged = Judged(device.side, cloud.side, Aggregated(*kept, *queued))
-        self.aggregator = self.next_aggregator(self.aggregator, judged)
+        last = Aggregated(*kept, *queued)
+        self.aggregator = self.next_aggregator(self.aggregator, device.side, cloud.side, last)
         position = device.position
         session.send(Target(session.incarnation, position, token, *kept, self.aggregator))
         self._settle(heads, token, session.role)
         return True
 
     def receive(self, message: SessionMessage) -> None:
-        """Handle a draft, or the target of the aggregating side."""
         if isinstance(message, Target):
             self._receive_target(message)
         elif isinstance(message, Draft) and _probability(message.side.wire, message.token) == 0.0:
@@ -104,7 +93,6 @@ class Speculative(Rule):
             super().receive(message)
 
     def restart(self) -> None:
-        """As in `Rule`; the first aggregator begins again."""
         super().restart()
         self.aggregator = self.first
 
@@ -129,12 +117,8 @@ class Speculative(Rule):
         session.advance()
 
     def _target(self, device: Draft, cloud: Draft) -> int:
-        return algorithm1_target(
-            Drafted(device.token, device.side),
-            Drafted(cloud.token, cloud.side),
-            self.session.sampling,
-            device.position,
-        )
+        drafts, sampling = (device.token, cloud.token), self.session.sampling
+        return algorithm1_target(drafts, device.side, cloud.side, sampling, device.position)
 
     def _settle(self, heads: tuple[Draft, Draft], token: int, aggregator: Role) -> None:
         if self.session.role is Role.DEVICE:
@@ -159,40 +143,33 @@ _DRAFT_LANE = {Role.DEVICE: _Lane.DEVICE_DRAFT, Role.CLOUD: _Lane.CLOUD_DRAFT}
 _COINS = np.arange(3)
 
 
-@dataclass(frozen=True)
-class Drafted:
-    """A side's draft token x^s and the distribution p^s it was drawn from."""
-
-    token: int
-    side: Side
-
-
 def algorithm1_draft(role: Role, side: Side, sampling: Sampling, position: int) -> int:
     """x^s_t drawn from p^s, independently of the other side's; at T = 0 its argmax."""
     return mixture.draft(side, sampling, position, _DRAFT_LANE[role])
 
 
-def algorithm1_target(device: Drafted, cloud: Drafted, sampling: Sampling, position: int) -> int:
-    """x_t of Algorithm 1, for T = 1; at T = 0 the argmax of the mixture.
+def algorithm1_target(
+    drafts: tuple[int, int], device: Side, cloud: Side, sampling: Sampling, position: int
+) -> int:
+    """x_t of Algorithm 1 of the device's draft and the cloud's, for T = 1; at T = 0 the argmax.
 
     `Sample`: by the coin sigma^a keep one side's x ~ p^a, or reject it in favour of norm(max(0,
     p^b - p^a)). Either way the result is distributed as the mixture of p^a and p^b.
     """
     if sampling.temperature == 0.0:
-        return mixture.target(device.side, cloud.side, sampling, position)
-    eta = mixture.device_weight(device.side.log_h, cloud.side.log_h) / ETA_ONE
+        return mixture.target(device, cloud, sampling, position)
+    eta = mixture.device_weight(device.log_h, cloud.log_h) / ETA_ONE
     stream = mixture.stream(sampling, _Lane.COINS)
     device_coin, cloud_coin, which = noise.uniform(sampling.seed, stream, position, _COINS)
     if which <= 0.5:
-        one, other, lane = device, cloud, _Lane.DEVICE_RESIDUAL
+        token, own, theirs, lane = drafts[0], device.wire, cloud.wire, _Lane.DEVICE_RESIDUAL
         weight, coin = 1.0 - eta, device_coin
     else:
-        one, other, lane = cloud, device, _Lane.CLOUD_RESIDUAL
+        token, own, theirs, lane = drafts[1], cloud.wire, device.wire, _Lane.CLOUD_RESIDUAL
         weight, coin = eta, cloud_coin
-    own, theirs = one.side.wire, other.side.wire
-    p, q = _probability(own, one.token), _probability(theirs, one.token)
+    p, q = _probability(own, token), _probability(theirs, token)
     if p <= q or coin >= weight * (1.0 - q / p):
-        return one.token
+        return token
     residual = theirs.weights * own.total - own.at(theirs.ids, own.weights) * theirs.total
     kept = residual > 0
     return mixture.choose(theirs.ids[kept], residual[kept], sampling, position, lane)

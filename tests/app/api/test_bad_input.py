@@ -11,12 +11,14 @@ from typing import Any
 import httpx
 import pytest
 
+from app.api.openai.schemas import MAX_TEXT
 from app.main import MAX_BODY_BYTES
 from dragon.errors import LinkError, OverloadedError
 from tests.app.conftest import HEADERS
 from tests.fakes import FakeGeneration
 
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
+EMBED, RANK = "/v1/embeddings", "/v1/rerank"
 ASK = {"model": "dragon-7m", "messages": [{"role": "user", "content": "Where is the key?"}]}
 CONTINUE = {"model": "dragon-7m", "prompt": "The key"}
 NESTED = b"[" * 100_000
@@ -65,41 +67,27 @@ async def test_a_body_that_is_not_said_to_be_json(client: httpx.AsyncClient) -> 
         ({"model": "\ud800"}, "model", "invalid_value"),
         ({"stop": "\ud800"}, "stop[0]", "invalid_value"),
         ({"temperature": "0.5"}, "temperature", "invalid_value"),
-        ({"temperature": -0.1}, "temperature", "invalid_value"),
         ({"temperature": 2.1}, "temperature", "invalid_value"),
-        ({"temperature": True}, "temperature", "invalid_value"),
-        ({"top_p": -0.1}, "top_p", "invalid_value"),
         ({"top_p": 1.5}, "top_p", "invalid_value"),
         ({"seed": 1 << 64}, "seed", "invalid_value"),
-        ({"seed": 1.5}, "seed", "invalid_value"),
         ({"max_tokens": -3}, "max_tokens", "invalid_value"),
-        ({"max_tokens": "many"}, "max_tokens", "invalid_value"),
-        ({"n": 0}, "n", "invalid_value"),
         ({"n": 33}, "n", "invalid_value"),
         ({"stream": "yes"}, "stream", "invalid_value"),
         ({"stream_options": {"include_usage": True}}, "stream_options", "invalid_value"),
         ({"stop": ["a", "b", "c", "d", "e"]}, "stop", "invalid_value"),
         ({"stop": [""]}, "stop[0]", "invalid_value"),
-        ({"stop": [1]}, "stop[0]", "invalid_value"),
         ({"dragon": []}, "dragon", "invalid_value"),
         ({"dragon": {"aggregation": "majority"}}, "dragon.aggregation", "invalid_value"),
-        ({"dragon": {"top_k": -1}}, "dragon.top_k", "invalid_value"),
-        ({"dragon": {"private": "yes"}}, "dragon.private", "invalid_value"),
         ({"dragon": {"colour": "red"}}, "dragon.colour", "unknown_parameter"),
         ({"presence_penalty": 2.1}, "presence_penalty", "invalid_value"),
         ({"frequency_penalty": -3}, "frequency_penalty", "invalid_value"),
-        ({"frequency_penalty": "1"}, "frequency_penalty", "invalid_value"),
         ({"logit_bias": {"5": 101}}, "logit_bias.5", "invalid_value"),
         ({"logit_bias": {"999999": 1}}, "logit_bias", "invalid_request"),
-        ({"logit_bias": [5]}, "logit_bias", "invalid_value"),
         ({"top_k": -2}, "top_k", "invalid_value"),
-        ({"top_k": 1.5}, "top_k", "invalid_value"),
         ({"min_p": 1.1}, "min_p", "invalid_value"),
         ({"repetition_penalty": 0}, "repetition_penalty", "invalid_value"),
         ({"min_tokens": 9, "max_tokens": 8}, "min_tokens", "invalid_request"),
-        ({"ignore_eos": 1}, "ignore_eos", "invalid_value"),
         ({"truncate_prompt_tokens": 0}, "truncate_prompt_tokens", "invalid_value"),
-        ({"truncate_prompt_tokens": -2}, "truncate_prompt_tokens", "invalid_value"),
     ],
 )
 async def test_bad_values_of_both(
@@ -123,7 +111,6 @@ def user(content: Any) -> dict[str, Any]:
     [
         ({"messages": []}, "messages", "invalid_value"),
         ({"max_tokens": 0}, "max_tokens", "invalid_value"),
-        ({"messages": "hello"}, "messages", "invalid_value"),
         ({"messages": [{"content": "x"}]}, "messages[0].role", "missing_required_parameter"),
         ({"messages": [{"role": "user"}]}, "messages[0].content", "invalid_value"),
         ({"messages": [{"role": "robot", "content": "x"}]}, "messages[0].role", "invalid_value"),
@@ -132,20 +119,15 @@ def user(content: Any) -> dict[str, Any]:
         (user(None), "messages[0].content", "invalid_value"),
         (user([IMAGE]), "messages[0].content", "unsupported_parameter"),
         (user([{"type": "text"}]), "messages[0].content", "invalid_value"),
-        (user(["x"]), "messages[0].content", "invalid_value"),
         (user("\ud800"), "messages[0].content", "invalid_value"),
         ({"tools": [{"type": "function"}]}, "tools[0].function", "missing_required_parameter"),
         ({"tool_choice": "required"}, "tool_choice", "invalid_request"),
         ({"tool_choice": "some"}, "tool_choice", "invalid_value"),
-        ({"tool_choice": {}}, "tool_choice", "invalid_value"),
-        ({"logprobs": 2}, "logprobs", "invalid_value"),
         ({"top_logprobs": 2}, "top_logprobs", "invalid_value"),
         ({"logprobs": True, "top_logprobs": 21}, "top_logprobs", "invalid_value"),
         ({"modalities": ["audio"]}, "modalities", "unsupported_parameter"),
         ({"max_tokens": 5, "max_completion_tokens": 6}, "max_completion_tokens", "invalid_value"),
         ({"functions": [{"name": "f"}]}, "functions", "unsupported_parameter"),
-        ({"function_call": "auto"}, "function_call", "unsupported_parameter"),
-        ({"web_search_options": {}}, "web_search_options", "unsupported_parameter"),
     ],
 )
 async def test_bad_values_of_chat(
@@ -162,12 +144,10 @@ async def test_bad_values_of_chat(
         ({"prompt": []}, "prompt", "invalid_value"),
         ({"prompt": [[]]}, "prompt", "invalid_value"),
         ({"prompt": ["a", 1]}, "prompt", "invalid_value"),
-        ({"prompt": [1.5]}, "prompt", "invalid_value"),
         ({"prompt": [True]}, "prompt", "invalid_value"),
         ({"prompt": [-1]}, "prompt", "invalid_value"),
         ({"prompt": [10**9]}, "prompt", "invalid_request"),
         ({"prompt": [10**30]}, "prompt", "invalid_request"),
-        ({"prompt": {"a": 1}}, "prompt", "invalid_value"),
         ({"prompt": ["\ud800"]}, "prompt", "invalid_value"),
         ({"prompt": ["a"] * 33}, "prompt", "invalid_value"),
         ({"prompt": ["a"] * 17, "n": 2}, "n", "invalid_request"),
@@ -186,6 +166,61 @@ async def test_bad_values_of_completions(
     client: httpx.AsyncClient, change: dict[str, Any], param: str, code: str
 ) -> None:
     error = await refused(client, TEXT, CONTINUE | change)
+    assert (error["param"], error["code"]) == (param, code)
+
+
+LONG = "a" * 3_000_000
+HALF = {"role": "user", "content": "a" * (MAX_TEXT // 2 + 1)}
+RERANK = {"query": "?", "documents": ["x"]}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param", "code"),
+    [
+        ("/tokenize", {}, "prompt", "invalid_request"),
+        ("/tokenize", {"prompt": "a", "messages": [HALF]}, "prompt", "invalid_request"),
+        ("/tokenize", {"prompt": ["a"]}, "prompt", "invalid_value"),
+        ("/tokenize", {"messages": []}, "messages", "invalid_value"),
+        ("/tokenize", {"prompt": "a", "model": "gpt-5"}, "model", "model_not_found"),
+        ("/tokenize", {"prompt": "a" * (MAX_TEXT + 1)}, "prompt", "invalid_value"),
+        ("/tokenize", {"messages": [HALF, HALF]}, "messages", "invalid_request"),
+        ("/detokenize", {}, "tokens", "missing_required_parameter"),
+        ("/detokenize", {"tokens": "a"}, "tokens", "invalid_value"),
+        ("/detokenize", {"tokens": [-1]}, "tokens[0]", "invalid_value"),
+        ("/detokenize", {"tokens": [1, 8192]}, "tokens", "invalid_request"),
+        ("/detokenize", {"tokens": [10**30]}, "tokens", "invalid_request"),
+        ("/detokenize", {"tokens": [1], "model": "gpt-5"}, "model", "model_not_found"),
+        ("/detokenize", {"tokens": [1] * (MAX_TEXT + 1)}, "tokens", "invalid_value"),
+        (TEXT, {"prompt": LONG}, "prompt", "context_length_exceeded"),
+        (EMBED, {"input": LONG}, "input", "context_length_exceeded"),
+        (EMBED, {"input": ""}, "input", "invalid_request"),
+        (EMBED, {"input": ["a", ""]}, "input", "invalid_request"),
+        (EMBED, {"input": []}, "input", "invalid_value"),
+        (EMBED, {"input": [[]]}, "input", "invalid_value"),
+        (EMBED, {"input": ["a", [1]]}, "input", "invalid_value"),
+        (EMBED, {"input": [-1]}, "input", "invalid_value"),
+        (EMBED, {"input": [10**30]}, "input", "invalid_request"),
+        (EMBED, {"input": ["a"] * 2049}, "input", "invalid_value"),
+        (EMBED, {"input": None}, "input", "invalid_value"),
+        (EMBED, {"input": "a", "dimensions": 64}, "dimensions", "unsupported_parameter"),
+        (EMBED, {"input": "a", "encoding_format": "int8"}, "encoding_format", "invalid_value"),
+        (EMBED, {"input": "a", "model": "dragon-7m"}, "model", "model_not_found"),
+        (RANK, RERANK | {"model": "dragon-7m"}, "model", "model_not_found"),
+        (RANK, RERANK | {"documents": []}, "documents", "invalid_value"),
+        (RANK, RERANK | {"documents": [{"title": "x"}]}, "documents[0]", "invalid_value"),
+        (RANK, RERANK | {"documents": ["x" * 50_001]}, "documents[0]", "invalid_value"),
+        (RANK, RERANK | {"documents": ["x" * 40_000] * 13}, "documents", "invalid_value"),
+        (RANK, RERANK | {"top_n": 0}, "top_n", "invalid_value"),
+        (RANK, RERANK | {"query": ""}, "query", "invalid_value"),
+        (RANK, RERANK | {"truncate": 9}, "truncate", "unsupported_parameter"),
+    ],
+)
+async def test_bad_values_of_others(
+    client: httpx.AsyncClient, path: str, body: dict[str, Any], param: str, code: str
+) -> None:
+    reply = await client.post(path, json=body)
+    assert reply.status_code == (404 if code == "model_not_found" else 400), reply.text
+    error = error_of(reply)
     assert (error["param"], error["code"]) == (param, code)
 
 

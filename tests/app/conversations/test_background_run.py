@@ -13,7 +13,6 @@ import pytest
 from app.conversations.background_run import BackgroundRun, BackgroundRuns
 from app.conversations.record import Ending
 from app.conversations.store import ConversationStore
-from app.generation.accumulator import ObservedGeneration
 from app.generation.events import Event, Finished, GenerationRequest, SourcesFound, TextDelta
 from app.owners import acting_as
 from app.problems import INTERNAL
@@ -28,7 +27,7 @@ async def runs(
     tmp_path: Path, conversations: ConversationStore, generation: FakeGeneration
 ) -> AsyncIterator[BackgroundRuns]:
     known(tmp_path, SOURCE.id, SOURCE.title)
-    runs = BackgroundRuns(conversations, ObservedGeneration(generation.generate).write, "a model")
+    runs = BackgroundRuns(conversations, generation.write, "a model")
     yield runs
     await runs.close()
 

@@ -16,8 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from app.documents.index import DocumentIndex
-from app.documents.ingestion import Ingestion
-from app.documents.progress import Channel, Phase, Progress
+from app.documents.ingestion import Channel, Ingestion, Phase, Progress
 from app.documents.store import DocumentStore
 from app.owners import DEVICE, act_as
 from app.storage import database

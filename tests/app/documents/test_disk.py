@@ -13,8 +13,8 @@ import pytest
 
 from app.documents import erasure, ingestion
 from app.documents.index import DocumentIndex
+from app.documents.ingestion import Progress
 from app.documents.parsing import Parsing
-from app.documents.progress import Progress
 from app.documents.store import DocumentStore
 from app.storage import database
 from app.storage.tables import Status
@@ -33,9 +33,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("hasty")
-async def test_a_document_waits_for_a_full_disk(
-    store: DocumentStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_waits_for_a_full_disk(store: DocumentStore, monkeypatch: pytest.MonkeyPatch) -> None:
     put, failures = DocumentIndex.add, iter(range(3))
 
     async def add_later(self: DocumentIndex, *given: Any) -> None:
@@ -52,7 +50,7 @@ async def test_a_document_waits_for_a_full_disk(
 
 
 @pytest.mark.usefixtures("hasty")
-async def test_a_document_waits_for_a_locked_database(
+async def test_waits_for_a_locked_database(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with opened(tmp_path) as store:
@@ -105,9 +103,7 @@ async def test_files_that_the_database_does_not_know_are_put_aside(
 
 
 @pytest.mark.parametrize("committed", [False, True])
-async def test_a_kill_in_a_deletion_leaves_all_or_nothing(
-    tmp_path: Path, *, committed: bool
-) -> None:
+async def test_a_kill_in_a_deletion_leaves_all_or_none(tmp_path: Path, *, committed: bool) -> None:
     async with opened(tmp_path) as store:
         document = await ingest(store, "key.txt", NOTE)
         async with store._sessions() as session:

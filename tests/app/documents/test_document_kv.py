@@ -70,37 +70,36 @@ async def used(device: Device, name: str, content: bytes, question: str) -> Docu
     return document
 
 
-async def test_a_passage_is_kept_once_it_is_used(
-    tmp_path: Path, engine: Engine, tokenizer: Tokenizer
-) -> None:
+@pytest.fixture
+async def device(tmp_path: Path, engine: Engine, tokenizer: Tokenizer) -> AsyncIterator[Device]:
     async with running(tmp_path, engine, tokenizer) as device:
-        await ingest(device.documents, "notes.txt", NOTE + OTHER)
-        assert device.files() == set()
-        rows = await device.rows("Where is the spare key?")
-        await device.answer(rows)
-        assert len(device.files()) == 1
-        assert all(device.store.load(row) is not None for row in rows)
+        yield device
 
 
-async def test_deletion_leaves_no_kv(tmp_path: Path, engine: Engine, tokenizer: Tokenizer) -> None:
-    async with running(tmp_path, engine, tokenizer) as device:
-        await used(device, "kept.txt", NOTE, "Where is the spare key?")
-        before = device.files()
-        gone = await used(device, "gone.txt", OTHER, "What is the passcode of the router?")
-        assert before < device.files()
-        await device.documents.delete(gone.id)
-        assert device.files() == before
+async def test_a_used_passage_is_kept(device: Device) -> None:
+    await ingest(device.documents, "notes.txt", NOTE + OTHER)
+    assert device.files() == set()
+    rows = await device.rows("Where is the spare key?")
+    await device.answer(rows)
+    assert len(device.files()) == 1
+    assert all(device.store.load(row) is not None for row in rows)
 
 
-async def test_an_answer_under_way_keeps_nothing_of_a_deleted_document(
-    tmp_path: Path, engine: Engine, tokenizer: Tokenizer
-) -> None:
-    async with running(tmp_path, engine, tokenizer) as device:
-        document = await ingest(device.documents, "key.txt", NOTE)
-        rows = await device.rows("Where is the spare key?")
-        await device.documents.delete(document.id)
-        await device.answer(rows)
-        assert device.files() == set()
+async def test_deletion_leaves_no_kv(device: Device) -> None:
+    await used(device, "kept.txt", NOTE, "Where is the spare key?")
+    before = device.files()
+    gone = await used(device, "gone.txt", OTHER, "What is the passcode of the router?")
+    assert before < device.files()
+    await device.documents.delete(gone.id)
+    assert device.files() == before
+
+
+async def test_an_answer_under_way_keeps_nothing_of_a_deleted_document(device: Device) -> None:
+    document = await ingest(device.documents, "key.txt", NOTE)
+    rows = await device.rows("Where is the spare key?")
+    await device.documents.delete(document.id)
+    await device.answer(rows)
+    assert device.files() == set()
 
 
 async def test_a_start_removes_kv_of_documents_that_are_gone(

@@ -1,7 +1,6 @@
 """What deletions, stops and kills leave behind, and what a start makes of it.
 
-Covers `app.documents.erasure`, `app.documents.progress` and
-`app.storage.purge`.
+Covers `app.documents.erasure` and `app.storage.purge`.
 """
 
 from __future__ import annotations
@@ -12,22 +11,20 @@ import random
 import shutil
 import signal
 import sqlite3
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from safetensors.numpy import save_file
 
 from app.conversations.background_run import BackgroundRuns
 from app.conversations.record import Ending
 from app.conversations.store import ConversationStore
 from app.documents.erasure import GONE
-from app.documents.progress import Phase
+from app.documents.ingestion import Phase
 from app.documents.store import DocumentStore
-from app.generation.accumulator import ObservedGeneration
+from app.generation.accumulator import AnswerState, observing
 from app.generation.events import (
     Event,
     Finished,
@@ -54,6 +51,7 @@ from tests.app.stores import (
     index_ids,
     ingest,
     opened,
+    reached,
     segment_of,
     settled,
     traces,
@@ -82,9 +80,7 @@ def record_of(document: Document, text: str) -> dict[str, Any]:
     return {"sources": [source]}
 
 
-async def test_deletion_takes_its_passages_out_of_stored_answers(
-    store: DocumentStore, tmp_path: Path
-) -> None:
+async def test_deletion_takes_passages_out_of_answers(store: DocumentStore, tmp_path: Path) -> None:
     secret = "The walnut drawer holds Aunt Philomena's opal. " * 200
     document = await ingest(store, "gems.txt", secret.encode())
     conversations = ConversationStore(store._sessions, store.purge)
@@ -103,7 +99,7 @@ async def test_deletion_takes_its_passages_out_of_stored_answers(
     assert traces(tmp_path, b"walnut", b"Philomena", b"gems.txt", document.id.encode()) == []
 
 
-async def test_an_answer_being_written_keeps_nothing_of_what_is_deleted(
+async def test_answers_in_progress_forget_what_is_deleted(
     store: DocumentStore, tmp_path: Path
 ) -> None:
     secret = "The walnut drawer holds Aunt Philomena's opal."
@@ -116,13 +112,15 @@ async def test_an_answer_being_written_keeps_nothing_of_what_is_deleted(
     async def prepare() -> tuple[GenerationRequest, int]:
         return request, 0
 
-    async def generate(_: GenerationRequest) -> AsyncGenerator[Event, None]:
-        yield SourcesFound((Source("private", document.id, "gems.txt", secret, 0.9, 1.0),))
-        await deleted.wait()
-        yield TextDelta("In a drawer.", (1,))
-        yield Finished("stop", 1, 1)
+    async def write(answer: AnswerState) -> AsyncGenerator[Event, None]:
+        with observing(answer) as take:
+            source = Source("private", document.id, "gems.txt", secret, 0.9, 1.0)
+            yield take(SourcesFound((source,)))
+            await deleted.wait()
+            yield take(TextDelta("In a drawer.", (1,)))
+            yield take(Finished("stop", 1, 1))
 
-    runs = BackgroundRuns(conversations, ObservedGeneration(generate).write, "a model")
+    runs = BackgroundRuns(conversations, write, "a model")
     run = runs.start(answer, prepare)
     events = run.follow()
     assert await anext(events) == []
@@ -170,38 +168,23 @@ async def restarted(tmp_path: Path) -> None:
     assert index_ids(tmp_path) == await chunk_ids(tmp_path)
 
 
-def truncate(path: Path) -> None:
-    os.truncate(path, path.stat().st_size // 2)
-
-
-def overwrite(path: Path) -> None:
-    path.write_bytes(random.Random(3).randbytes(9000))
-
-
-def turn_a_bit(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[-50] ^= 1
-    path.write_bytes(data)
-
-
-@pytest.mark.parametrize("damage", [Path.unlink, truncate, overwrite, turn_a_bit])
-async def test_damaged_vectors_are_made_again(
-    tmp_path: Path, damage: Callable[[Path], None]
-) -> None:
-    async with opened(tmp_path) as store:
-        document = await ingest(store, "key.txt", NOTE)
-        await ingest(store, "router.txt", OTHER)
-    damage(segment_of(tmp_path, document))
-    await restarted(tmp_path)
-
-
-async def test_swapped_vectors_are_made_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", ["lost", "truncated", "overwritten", "a bit", "swapped"])
+async def test_damaged_vectors_are_made_again(tmp_path: Path, damage: str) -> None:
     async with opened(tmp_path) as store:
         one = segment_of(tmp_path, await ingest(store, "key.txt", NOTE))
         other = segment_of(tmp_path, await ingest(store, "router.txt", OTHER))
-    content = one.read_bytes()
-    one.write_bytes(other.read_bytes())
-    other.write_bytes(content)
+    data = one.read_bytes()
+    if damage == "lost":
+        one.unlink()
+    elif damage == "truncated":
+        one.write_bytes(data[: len(data) // 2])
+    elif damage == "overwritten":
+        one.write_bytes(random.Random(3).randbytes(9000))
+    elif damage == "a bit":
+        one.write_bytes(data[:-50] + bytes([data[-50] ^ 1]) + data[-49:])
+    else:
+        one.write_bytes(other.read_bytes())
+        other.write_bytes(data)
     await restarted(tmp_path)
 
 
@@ -220,9 +203,7 @@ async def test_an_index_older_than_the_database_is_repaired(tmp_path: Path) -> N
     await restarted(tmp_path)
 
 
-async def test_adding_and_deleting_leave_the_vectors_of_others_alone(
-    store: DocumentStore, tmp_path: Path
-) -> None:
+async def test_vectors_of_others_are_left_alone(store: DocumentStore, tmp_path: Path) -> None:
     path = segment_of(tmp_path, await ingest(store, "key.txt", NOTE))
     before = (path.stat().st_ino, path.stat().st_mtime_ns)
     other = await ingest(store, "router.txt", OTHER)
@@ -241,21 +222,6 @@ async def test_another_embedder_makes_the_vectors_again(tmp_path: Path) -> None:
             await settled(store)
             assert len(await store.search("spare key", 3)) == 1
     assert segment_of(tmp_path, document).read_bytes() == before
-    assert index_ids(tmp_path) == await chunk_ids(tmp_path)
-
-
-async def test_vectors_of_an_earlier_version_are_made_again(tmp_path: Path) -> None:
-    async with opened(tmp_path) as store:
-        document = await ingest(store, "key.txt", NOTE)
-        (hit,) = await store.search("spare key", 3)
-    whole = segment_of(tmp_path, document)
-    vectors = {"ids": np.array([hit.id]), "vectors": embedder().embed([hit.text])}
-    save_file(vectors, tmp_path / "index" / f"{document.id}.safetensors")
-    whole.unlink()
-    async with opened(tmp_path) as store:
-        await settled(store)
-        assert len(await store.search("Where do I find what unlocks the door?", 3)) <= 1
-    assert files(tmp_path, "index") == [f"index/{whole.name}"]
     assert index_ids(tmp_path) == await chunk_ids(tmp_path)
 
 
@@ -295,9 +261,7 @@ async def test_a_start_clears_what_a_kill_left(tmp_path: Path) -> None:
 async def test_a_stop_in_the_middle_of_ingestion_resumes(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         document = await add(store, "stones.txt", prose(150).encode())
-        async for each in await store.watch(document.id):
-            if each.stage == Phase.EMBEDDED:
-                break
+        await reached(store, document, Phase.EMBEDDED)
     async with opened(tmp_path) as store:
         assert (await store.get(document.id)).status == Status.UPLOADED
         assert (await finished(store, document))[-1].status == Status.PROCESSED

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from app.documents.store import DocumentStore
 from dragon.errors import NotFoundError
 from harness.adding import add
@@ -22,9 +24,7 @@ async def gone(store: DocumentStore, identity: str) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_a_document_is_deleted_when_its_time_has_come(
-    store: DocumentStore, tmp_path: Path
-) -> None:
+async def test_a_document_is_deleted_in_its_time(store: DocumentStore, tmp_path: Path) -> None:
     brief = await add(store, "key.txt", NOTE, expires_after=1)
     later = await add(store, "code.txt", OTHER, expires_after=3600)
     await finished(store, later)
@@ -52,24 +52,23 @@ async def test_what_expires_while_the_device_is_off_goes_at_its_start(tmp_path: 
         await gone(store, document.id)
 
 
-async def test_one_that_is_being_deleted_at_the_end_is_deleted_whole(tmp_path: Path) -> None:
+async def test_one_that_is_being_deleted_at_the_end_is_deleted_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     begun, go_on = asyncio.Event(), asyncio.Event()
+    delete = DocumentStore.delete
+    deleted: list[str] = []
+
+    async def slowly(self: DocumentStore, document: str) -> None:
+        begun.set()
+        await go_on.wait()
+        await delete(self, document)
+        deleted.append(document)
+
+    monkeypatch.setattr(DocumentStore, "delete", slowly)
     async with opened(tmp_path) as store:
-        delete, deleted = store._expiry.delete, []
-
-        async def slowly(document: str) -> None:
-            begun.set()
-            await go_on.wait()
-            await delete(document)
-            deleted.append(document)
-
-        store._expiry.delete = slowly
         document = await add(store, "key.txt", NOTE, expires_after=1)
         async with asyncio.timeout(30):
             await begun.wait()
-        closing = asyncio.create_task(store._expiry.close())
-        await asyncio.sleep(0)
-        go_on.set()
-        async with asyncio.timeout(30):
-            await closing
-        assert deleted == [document.id]
+        asyncio.get_running_loop().call_later(0.1, go_on.set)
+    assert deleted == [document.id]

@@ -16,8 +16,8 @@ import pytest
 from PIL import Image
 
 from app.documents.cell import layers
+from app.documents.ingestion import Phase, Progress
 from app.documents.parsing import Batch, Looked
-from app.documents.progress import Phase, Progress
 from app.documents.readers.sniff import FileKind
 from app.storage.tables import Status
 from dragon.errors import DocumentError
@@ -150,9 +150,7 @@ async def test_each_page_that_is_looked_at_is_told(tmp_path: Path, fake: Fake) -
         assert told == pages
 
 
-async def test_ingestion_tells_of_the_pages_and_of_those_that_are_uncertain(
-    tmp_path: Path, fake: Fake
-) -> None:
+async def test_ingestion_tells_of_uncertain_pages(tmp_path: Path, fake: Fake) -> None:
     go = tmp_path / "programs" / "lib" / "go"
     wait = f"while not os.path.exists({str(go)!r}): time.sleep(0.01)"
     fake(f"{wait}\nwords = ['A', 'plan.']; confidence = 61")
@@ -178,7 +176,7 @@ async def test_what_looks_like_a_picture_is_left_out(tmp_path: Path, fake: Fake)
 
 
 @pytest.mark.parametrize("does", ["sys.exit(1)", "os.abort()"])
-async def test_a_program_that_fails_leaves_its_page_out(
+async def test_a_program_that_fails_leaves_a_page_out(
     tmp_path: Path, fake: Fake, does: str
 ) -> None:
     fake(does)

@@ -9,7 +9,7 @@ import itertools
 
 import pytest
 
-from app.documents.hits import Scope, paragraph_at, whole_end
+from app.documents.hits import Scope, list_around, paragraph_at, whole_end
 from app.documents.store import DocumentStore
 from dragon.errors import InvalidRequestError
 from dragon.retrieval.find import TO_READ, TO_WRITE_FROM
@@ -41,9 +41,7 @@ async def test_a_short_document_comes_whole_with_its_heading(store: DocumentStor
     assert await store.passages_about("When does the plumber come?", 5) == []
 
 
-async def test_of_a_long_one_comes_what_stands_around_what_was_found(
-    store: DocumentStore,
-) -> None:
+async def test_of_a_long_one_comes_what_stands_around_a_hit(store: DocumentStore) -> None:
     text = f"{prose(60)}{NOTE.decode()}\n{prose(60, 'harbour')}"
     await ingest(store, "long.txt", text.encode())
     passages = await store.passages_about("Where is the spare key?", 2)
@@ -157,3 +155,53 @@ async def test_the_scope_holds_for_passages(store: DocumentStore) -> None:
 )
 def test_a_line_that_says_nothing_alone_has_what_follows(text: str, line: str, whole: str) -> None:
     assert text[: whole_end(text, 0, len(line))] == whole
+
+
+CAKE = """# Grandma's plum cake
+
+Serves twelve.
+
+## Ingredients
+
+- 375 g plain flour
+- 1.4 kg plums, stoned and halved
+- 80 g soft butter
+
+## Method
+
+1. Knead the flour with the butter.
+2. Lay the plums on top.
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        (
+            "What ingredients do I need for the plum cake?",
+            "- 375 g plain flour\n- 1.4 kg plums, stoned and halved\n- 80 g soft butter",
+        ),
+        ("How much butter goes into the plum cake?", "- 80 g soft butter"),
+        ("Which of the ingredients is the flour?", "- 375 g plain flour"),
+    ],
+)
+async def test_who_asks_for_a_list_is_given_all_of_it(
+    store: DocumentStore, question: str, answer: str
+) -> None:
+    document = await ingest(store, "cake.md", CAKE.encode())
+    first, *_ = await store.search(question, 3)
+    assert first.text == answer
+    assert CAKE[first.start : first.end] == answer
+    await store.delete(document.id)
+
+
+@pytest.mark.parametrize("entry", ["milk", "two litres", "Bread", "Milk", "alone", "Home"])
+def test_a_list_is_found_from_each_of_its_entries(entry: str) -> None:
+    text = "Buy:\n- milk\n- Milk of goats,\n  two litres\n- Bread\n\nHome alone."
+    whole = "- milk\n- Milk of goats,\n  two litres\n- Bread"
+    found = list_around(text, text.index(entry))
+    assert found == ((5, 5 + len(whole)) if entry in whole and entry != "two litres" else None)
+
+
+def test_a_long_list_is_none() -> None:
+    assert list_around("- a thing to carry up\n" * 40, 2) is None

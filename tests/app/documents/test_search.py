@@ -16,14 +16,14 @@ import pytest
 
 from app.documents import index
 from app.documents.hits import Follows, Scope
-from app.documents.progress import Phase
+from app.documents.ingestion import Phase
 from app.documents.store import DocumentStore
 from app.storage.tables import Status
 from dragon.errors import InvalidRequestError, NotFoundError
 from dragon.retrieval.embedder import Embedder, Passage
 from dragon.retrieval.index import VectorIndex
 from harness.adding import add
-from tests.app.stores import NOTE, OTHER, finished, ingest, opened
+from tests.app.stores import NOTE, OTHER, finished, ingest, opened, reached
 from tests.samples import embedder, prose
 
 _PART = 64  # sentences of a file of vectors
@@ -60,9 +60,7 @@ async def test_a_word_finds_what_an_embedding_ranks_low(store: DocumentStore) ->
     assert [hit.text for hit in hits] == ["Zyx-404: see shelf nine."]
 
 
-async def test_what_says_the_same_counts_once_and_the_newest_is_kept(
-    store: DocumentStore,
-) -> None:
+async def test_what_says_the_same_is_found_once_in_the_newest(store: DocumentStore) -> None:
     await ingest(store, "old.txt", NOTE)
     newer = await ingest(store, "newer.md", b"# Notes\n\n" + NOTE.upper())
     await ingest(store, "other.txt", NOTE.replace(b"third", b"4th"))
@@ -163,9 +161,7 @@ async def test_a_search_at_work_while_a_document_is_replaced_finds_one_version(
 
     try:
         new = await add(store, "key.txt", NOTE + OTHER, replace=True)
-        async for progress in await store.watch(new.id):
-            if progress.stage == Phase.CHUNKED:
-                break
+        await reached(store, new, Phase.CHUNKED)
         for _ in range(200):  # if it does not wait for the search, it has ended by then
             if (await store.get(new.id)).status == Status.PROCESSED:
                 break
@@ -324,9 +320,7 @@ async def test_what_amends_a_sentence_stands_before_it(store: DocumentStore) -> 
         await store.delete(document.id)
 
 
-async def test_the_newest_version_answers_and_says_that_there_are_others(
-    store: DocumentStore,
-) -> None:
+async def test_the_newest_version_answers_and_mentions_others(store: DocumentStore) -> None:
     for year, fee in ((2024, 70), (2022, 55), (2023, 60)):
         text = f"Statutes of the rowing club.\n\nThe yearly fee of the club is {fee} francs.\n"
         text += "\nGuests row for nothing.\n"
@@ -393,9 +387,7 @@ async def test_a_question_is_not_answered_by_itself(store: DocumentStore) -> Non
     assert "Ole" in first.text, "what asks for something else may tell"
 
 
-async def test_a_reply_is_traced_to_its_sentence_and_what_follows_it_to_one_beside(
-    store: DocumentStore,
-) -> None:
+async def test_a_reply_is_traced_and_what_follows_is_beside_it(store: DocumentStore) -> None:
     await ingest(store, "minutes.md", MINUTES.encode())
     assert await store.said("Nairobi is the capital of Kenya.") is None
     for reply in ("It is on Saturday 19 July.", "The summer fair is on Saturday 19 July."):

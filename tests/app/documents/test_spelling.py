@@ -31,9 +31,7 @@ async def test_misspelt_words_that_ask_for_figures_or_a_summary(store: DocumentS
     assert hit.text.startswith("The club meets")
 
 
-async def test_an_english_word_is_not_taken_for_another_of_the_documents(
-    store: DocumentStore,
-) -> None:
+async def test_an_english_word_is_not_taken_for_another(store: DocumentStore) -> None:
     await ingest(store, "house.txt", b"The house behind the hill is blue.\n")
     assert [hit.text for hit in await store.search("What colour is the house?", 1)]
     assert await store.search("What colour is the horse?", 1) == []

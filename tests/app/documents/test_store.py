@@ -1,6 +1,6 @@
 """Documents from upload to search: read once, replaced, deleted, resumed after a crash.
 
-Covers `app.documents.adding`, `app.documents.index` and `app.documents.ingestion`.
+Covers `app.documents.index` and `app.documents.ingestion`.
 """
 
 from __future__ import annotations
@@ -18,39 +18,19 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from app.documents import uploads
-from app.documents.progress import Phase, Progress
+from app.documents.ingestion import Phase, Progress
 from app.documents.store import DocumentStore
 from app.owners import acting_as
 from app.storage.tables import Document, Status
-from dragon.errors import DocumentError, DocumentTooLargeError, NotFoundError, NotYoursError
+from dragon.errors import DocumentError, NotFoundError, NotYoursError
 from dragon.retrieval.embedder import Embedder, Passage
 from harness.adding import add
 from harness.pdf import pdf
-from tests.app.stores import NOTE, OTHER, files, finished, ingest, opened
+from tests.app.stores import NOTE, OTHER, files, finished, ingest, opened, reached
 from tests.samples import embedder, prose
 
 
-async def test_a_note_is_ingested_stage_by_stage_and_found(store: DocumentStore) -> None:
-    assert await store.search("Where is the spare key?", 3) == []
-    document = await add(store, "key.txt", NOTE)
-    assert (document.status, document.bytes) == ("uploaded", len(NOTE))
-    progress = await finished(store, document)
-    assert list(dict.fromkeys(each.stage for each in progress)) == list(Phase)
-    assert [each.status for each in progress] == ["uploaded"] * 5 + ["processed"]
-    assert (progress[-1].done, progress[-1].total) == (1, 1)
-    document = await store.get(document.id)
-    assert (document.status, document.kind, document.chunks) == (Status.PROCESSED, "text", 1)
-    (hit,) = await store.search("Where is the spare key?", 3)
-    assert (hit.document, hit.title, hit.page) == (document.id, "key.txt", None)
-    assert hit.text == NOTE.decode().strip() == NOTE.decode()[hit.start : hit.end]
-    assert hit.score > 0.5
-    assert hit.relevance > 0
-
-
-async def test_a_file_for_another_purpose_is_kept_and_never_searched(
-    store: DocumentStore,
-) -> None:
+async def test_a_file_for_another_purpose_is_only_stored(store: DocumentStore) -> None:
     document = await add(store, "jobs.jsonl", NOTE, "batch")
     (end,) = await finished(store, document)
     assert (end.status, document.chunks) == (Status.PROCESSED, 0)
@@ -92,17 +72,6 @@ async def test_lines_that_a_pdf_broke_by_width_are_joined(store: DocumentStore) 
     assert hit.text == " ".join(lines)
 
 
-async def test_the_bytes_decide_the_kind_and_not_the_name(store: DocumentStore) -> None:
-    assert (await ingest(store, "really.txt", pdf("Some words."))).kind == "pdf"
-    assert (await ingest(store, "notes.MD", NOTE)).kind == "markdown"
-    assert (await ingest(store, "noname", NOTE)).kind == "text"
-    misnamed = await ingest(store, "note.pdf", NOTE)
-    assert (misnamed.status, misnamed.status_details) == (
-        "error",
-        "The file is named .pdf but is not a PDF. Save it as a PDF again.",
-    )
-
-
 async def test_text_in_many_alphabets(store: DocumentStore) -> None:
     text = "Ключ от кладовки лежит в синей вазе, Größe: 4 m² \U0001f511"
     await ingest(store, "Schlüssel 鍵.txt", text.encode("utf-16"))
@@ -110,15 +79,14 @@ async def test_text_in_many_alphabets(store: DocumentStore) -> None:
     assert (hit.text, hit.title) == (text, "Schlüssel 鍵.txt")
 
 
-async def test_what_cannot_be_read_says_why_and_can_be_deleted(
-    store: DocumentStore, tmp_path: Path
-) -> None:
+async def test_what_cannot_be_read_says_why(store: DocumentStore, tmp_path: Path) -> None:
     for name, content, message in (
         ("blank.txt", b" \n\t\r\n\f ", "no text in it"),
         ("secret.pdf", pdf("Hidden.", encrypted=True), "encrypted"),
         ("blank.pdf", pdf("", ""), "no text"),
         ("broken.pdf", b"%PDF-1.7\nnothing that follows is one", "damaged"),
         ("cut.pdf", pdf("Some words.")[:300], "damaged|no text"),
+        ("note.pdf", NOTE, "named .pdf but is not a PDF. Save it as a PDF again."),
         ("binary.txt", random.Random(1).randbytes(5000), "binary data"),
         # As Tesseract is there or not.
         ("photo.txt", b"\x89PNG\r\n\x1a\n" + bytes(100), "OCR|damaged"),
@@ -134,9 +102,7 @@ async def test_what_cannot_be_read_says_why_and_can_be_deleted(
         assert files(tmp_path, "files", "incoming", "index") == [], name
 
 
-async def test_what_is_no_file_is_refused_and_leaves_nothing(
-    store: DocumentStore, tmp_path: Path
-) -> None:
+async def test_what_is_no_file_leaves_nothing(store: DocumentStore, tmp_path: Path) -> None:
     for name, content, message in (
         ("empty.txt", b"", "is empty"),
         ("", NOTE, "no name"),
@@ -149,15 +115,7 @@ async def test_what_is_no_file_is_refused_and_leaves_nothing(
         assert files(tmp_path, "files", "incoming") == []
 
 
-async def test_over_the_size_limit(store: DocumentStore, tmp_path: Path) -> None:
-    with pytest.raises(DocumentTooLargeError, match="50 MB"):
-        await add(store, "large.txt", b"a" * (uploads.MAX_BYTES + 1))
-    assert files(tmp_path, "files", "incoming") == []
-
-
-async def test_the_same_bytes_under_the_same_name_are_the_same_document(
-    store: DocumentStore,
-) -> None:
+async def test_the_same_bytes_and_name_are_the_same_document(store: DocumentStore) -> None:
     first, second, _ = await asyncio.gather(*(add(store, "key.txt", NOTE) for _ in range(3)))
     await finished(store, first)
     third = await add(store, "key.txt", NOTE)
@@ -180,18 +138,7 @@ async def test_names_lose_their_directories(store: DocumentStore) -> None:
     assert len((await add(store, "n" * 400 + ".txt", NOTE)).filename) == 255
 
 
-async def test_list_get_and_content(store: DocumentStore) -> None:
-    first, second = await ingest(store, "a.txt", NOTE), await ingest(store, "b.txt", OTHER)
-    assert {document.id for document in await store.list()} == {first.id, second.id}
-    assert (await store.content(first.id)).read() == NOTE
-    for call in (store.get, store.content, store.watch, store.delete):
-        with pytest.raises(NotFoundError, match="'file-none'"):
-            await call("file-none")
-
-
-async def test_bytes_that_were_lost_can_be_uploaded_again(
-    store: DocumentStore, tmp_path: Path
-) -> None:
+async def test_lost_bytes_can_be_uploaded_again(store: DocumentStore, tmp_path: Path) -> None:
     document = await ingest(store, "key.txt", NOTE)
     shutil.rmtree(tmp_path / "files" / document.id)
     with pytest.raises(NotFoundError, match="upload it again"):
@@ -223,9 +170,7 @@ async def test_deleted_at_the_moment_it_is_read(
     assert files(tmp_path, "files") == []
 
 
-async def test_a_text_is_not_parsed_beside_its_ingestion(
-    store: DocumentStore, tmp_path: Path
-) -> None:
+async def test_no_text_is_parsed_beside_ingestion(store: DocumentStore, tmp_path: Path) -> None:
     document = await add(store, "key.txt", NOTE)
     with pytest.raises(DocumentError, match="not read yet"):
         await store.text(document.id)
@@ -306,13 +251,9 @@ async def test_a_stored_file_that_is_gone_ends_in_an_error(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("stage", Phase)
-async def test_cancelled_at_any_stage_and_retried(
-    store: DocumentStore, tmp_path: Path, stage: Phase
-) -> None:
+async def test_cancelled_and_retried(store: DocumentStore, tmp_path: Path, stage: Phase) -> None:
     document = await add(store, "stones.txt", prose(40).encode())
-    async for progress in await store.watch(document.id):
-        if progress.stage == stage:
-            break
+    await reached(store, document, stage)
     cancelled = await store.cancel(document.id)
     hits = await store.search("the stone keeper", 100, relevant=False)
     if cancelled.status == Status.PROCESSED:  # its last stages are too short to be cancelled
@@ -328,9 +269,7 @@ async def test_cancelled_at_any_stage_and_retried(
 
 async def test_a_note_does_not_wait_behind_a_long_text(store: DocumentStore) -> None:
     long = await add(store, "stones.txt", prose(1500).encode())
-    async for each in await store.watch(long.id):
-        if each.stage == Phase.EMBEDDED:
-            break
+    await reached(store, long, Phase.EMBEDDED)
     await ingest(store, "key.txt", NOTE)
     assert (await store.get(long.id)).status == Status.UPLOADED
     (hit, *_) = await store.search("Where is the spare key?", 3)
@@ -353,9 +292,7 @@ async def test_words_are_found_before_any_vector_is_made(tmp_path: Path) -> None
     text = prose(60) + NOTE.decode()
     async with opened(tmp_path, model := Held()) as store:
         document = await add(store, "stones.txt", text.encode())
-        async for progress in await store.watch(document.id):
-            if progress.stage == Phase.EMBEDDED:
-                break
+        await reached(store, document, Phase.EMBEDDED)
         assert (await store.get(document.id)).status == Status.UPLOADED
         assert await store.unread() == 1
         (hit, *_) = await store.search("Where is the spare key?", 3)
@@ -374,9 +311,7 @@ async def test_the_newest_document_is_embedded_first(tmp_path: Path) -> None:
             for seed in ("stone", "river", "heron")
         ]
         for document in (first, *later):
-            async for progress in await store.watch(document.id):
-                if progress.stage == Phase.EMBEDDED:
-                    break
+            await reached(store, document, Phase.EMBEDDED)
         ended: list[str] = []
 
         async def end(document: Document) -> None:

@@ -144,9 +144,7 @@ async def test_a_name_that_is_a_common_word_is_one(store: DocumentStore) -> None
     assert hit.document == will.id
 
 
-async def test_a_document_that_is_about_something_is_summed_up_by_that(
-    store: DocumentStore,
-) -> None:
+async def test_a_document_is_summed_up_by_what_it_is_about(store: DocumentStore) -> None:
     card = await ingest(store, "card.md", CARD)
     (hit,) = await store.search("pls summarise Pebble's medical history", 3)
     assert hit.document == card.id

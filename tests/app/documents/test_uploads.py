@@ -20,17 +20,17 @@ BODY = (
 FILE = b"line\r\n--edg\r\n-"
 
 
-def request(pieces: Iterator[bytes]) -> Request:
+async def received(
+    directory: Path, pieces: Iterator[bytes], *, leaves: bool = False
+) -> tuple[Upload, bytes]:
     async def receive() -> dict[str, Any]:
         piece = next(pieces, None)
+        if piece is None and leaves:
+            return {"type": "http.disconnect"}
         return {"type": "http.request", "body": piece or b"", "more_body": piece is not None}
 
     headers = [(b"content-type", b"multipart/form-data; boundary=edge")]
-    return Request({"type": "http", "method": "POST", "headers": headers}, receive)
-
-
-async def received(directory: Path, pieces: Iterator[bytes]) -> tuple[Upload, bytes]:
-    form = Upload(request(pieces))
+    form = Upload(Request({"type": "http", "method": "POST", "headers": headers}, receive))
     async with Incoming(directory) as incoming:
         await form.receive(incoming)
         return form, incoming.path.read_bytes()
@@ -55,11 +55,5 @@ async def test_a_body_cut_short_anywhere_is_refused(tmp_path: Path) -> None:
 
 
 async def test_a_client_that_leaves_is_an_error_of_the_client(tmp_path: Path) -> None:
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.disconnect"}
-
-    headers = [(b"content-type", b"multipart/form-data; boundary=edge")]
-    form = Upload(Request({"type": "http", "method": "POST", "headers": headers}, receive))
-    async with Incoming(tmp_path) as incoming:
-        with pytest.raises(InvalidRequestError, match="left"):
-            await form.receive(incoming)
+    with pytest.raises(InvalidRequestError, match="left"):
+        await received(tmp_path, iter([BODY[:99]]), leaves=True)

@@ -7,7 +7,7 @@ from contextlib import aclosing
 
 import pytest
 
-from app.generation.accumulator import AnswerState, ObservedGeneration, Seam
+from app.generation.accumulator import AnswerState, Seam, observing
 from app.generation.events import (
     Event,
     Finished,
@@ -70,42 +70,32 @@ def test_events_add_up(answer: AnswerState) -> None:
     assert answer.end.reason == "stop"
 
 
-async def test_observers_see_the_state_after_each_event(answer: AnswerState) -> None:
-    async def generate(_: GenerationRequest) -> AsyncGenerator[Event, None]:
+async def written(
+    answer: AnswerState, *observers: Notes, fails: bool = False
+) -> AsyncGenerator[Event, None]:
+    with observing(answer, *observers) as take:
         for event in EVENTS:
-            yield event
+            yield take(event)
+            if fails:
+                raise ValueError("no more")
 
+
+async def test_observers_see_the_state_after_each_event(answer: AnswerState) -> None:
     notes, other = Notes(), Notes()
-    seen = [event async for event in ObservedGeneration(generate, notes, other).write(answer)]
-    assert seen == EVENTS
+    assert [event async for event in written(answer, notes, other)] == EVENTS
     texts = ["", "", "Under ", "Under ", "Under the mat", "Under the mat", "Under the mat."]
     assert notes.seen == other.seen == ["begun", *texts, "over"]
 
 
-async def test_closing_ends_the_generation_and_is_seen(answer: AnswerState) -> None:
-    ended = False
-
-    async def generate(_: GenerationRequest) -> AsyncGenerator[Event, None]:
-        nonlocal ended
-        try:
-            for event in EVENTS:
-                yield event
-        finally:
-            ended = True
-
+async def test_closing_is_seen(answer: AnswerState) -> None:
     notes = Notes()
-    async with aclosing(ObservedGeneration(generate, notes).write(answer)) as events:
+    async with aclosing(written(answer, notes)) as events:
         await anext(events)
-    assert ended
     assert notes.seen == ["begun", "", "cancelled"]
 
 
 async def test_a_failure_is_raised_and_seen(answer: AnswerState) -> None:
-    async def generate(_: GenerationRequest) -> AsyncGenerator[Event, None]:
-        yield EVENTS[0]
-        raise ValueError("no more")
-
     notes = Notes()
     with pytest.raises(ValueError, match="no more"):
-        _ = [event async for event in ObservedGeneration(generate, notes).write(answer)]
+        _ = [event async for event in written(answer, notes, fails=True)]
     assert notes.seen == ["begun", "", "over"]

@@ -51,6 +51,12 @@ CHAT = [
     assistant("It is 4471."),
     user("How high is Mount Kenya?"),
 ]
+CALL = ToolCall("find_key", '{"room": "attic"}', "call_1")
+CALLED = [
+    user("Where is the key?"),
+    Message("assistant", "", (CALL,)),
+    Message("tool", "In the red box.", (), "call_1"),
+]
 
 
 async def test_what_the_device_wrote_alone_is_one_mark(view: CloudView) -> None:
@@ -82,16 +88,12 @@ async def test_an_answer_from_elsewhere_is_shown_where_the_cloud_is_always_asked
 
 
 async def test_of_calls_and_what_tools_return_it_sees_the_names(view: CloudView) -> None:
-    call = ToolCall("find_key", '{"room": "attic"}', "call_1")
-    asked = [
-        user("Where is the key?"),
-        Message("assistant", "Let me look.", (call,), reasoning="It may be red.", name="Ida"),
-        Message("tool", "In the red box.", (), "call_1"),
-    ]
+    look = Message("assistant", "Let me look.", (CALL,), reasoning="It may be red.", name="Ida")
+    asked = [CALLED[0], look, CALLED[2]]
     shown = await seen(view, asked, trusted=False)
     assert shown == [
         asked[0],  # the question that it is asked now
-        Message("assistant", MARK, (replace(call, arguments="{}"),)),
+        Message("assistant", MARK, (replace(CALL, arguments="{}"),)),
         Message("tool", MARK, (), "call_1"),
     ]
     assert await seen(view, asked, trusted=True) == asked
@@ -181,19 +183,13 @@ async def test_a_private_turn_stays_so_however_a_client_sends_it_back(view: Clou
 
 
 async def test_calls_of_a_private_turn_are_private(view: CloudView) -> None:
-    call = ToolCall("find_key", '{"room": "attic"}', "call_1")
-    turn = [
-        user("Where is the key?"),
-        Message("assistant", "", (call,)),
-        Message("tool", "In the red box.", (), "call_1"),
-    ]
-    view.wrote(turn[0].content, "<tool_call>find_key</tool_call>", Known())
+    view.wrote(CALLED[0].content, "<tool_call>find_key</tool_call>", Known())
     last = user("How high is Mount Kenya?")
-    blank = Message("assistant", "", (replace(call, arguments="{}"),))
+    blank = Message("assistant", "", (replace(CALL, arguments="{}"),))
     expected = [BLANK[0], blank, Message("tool", MARK, (), "call_1")]
-    assert await seen(view, [*turn, last], trusted=True) == [*expected, last]
-    view.wrote(turn[0].content, "In the red box.", Known())
-    chat = [*turn, assistant("In the red box."), last]
+    assert await seen(view, [*CALLED, last], trusted=True) == [*expected, last]
+    view.wrote(CALLED[0].content, "In the red box.", Known())
+    chat = [*CALLED, assistant("In the red box."), last]
     assert await seen(view, chat, trusted=True) == [*expected, BLANK[1], last]
 
 
@@ -212,8 +208,7 @@ async def test_of_an_answer_with_reasoning_the_cloud_knows_the_same_without(
 async def test_what_is_given_is_named_by_kind(view: CloudView) -> None:
     view.wrote(CHAT[1].content, "Nairobi.", Known(True, ((0, 8),)))
     view.wrote(CHAT[3].content, "It is heron-42-lantern.", Known())
-    call = ToolCall("find_key", '{"room": "attic"}', "call_1")
-    chat = [*CHAT[:5], CHAT[-1], Message("assistant", "", (call,)), Message("tool", "None.")]
+    chat = [*CHAT[:5], CHAT[-1], CALLED[1], Message("tool", "None.")]
     assert (await view.of(chat, trusted=True)).parts == (
         Part(PartKind.INSTRUCTIONS, "Be brief."),
         Part(PartKind.EARLIER, "What is the capital of Kenya?"),
@@ -226,6 +221,12 @@ async def test_what_is_given_is_named_by_kind(view: CloudView) -> None:
         await view.of([user("Hi"), assistant("Ho."), user("Hm?")], trusted=True)
     ).parts
     assert foreign == Part(PartKind.ANSWERS, "Ho.")
+    thought = replace(CALLED[1], reasoning="It may be red.")
+    named = [Message("user", "Where is the key?", name="Ida"), thought]
+    assert (await view.of(named, trusted=True)).parts == (
+        Part(PartKind.QUESTION, "Ida Where is the key?"),
+        Part(PartKind.TOOLS, 'It may be red. find_key({"room": "attic"})'),
+    )
 
 
 async def test_a_long_chat_is_looked_up_in_few_queries(tmp_path: Path) -> None:
@@ -245,18 +246,6 @@ async def test_a_long_chat_is_looked_up_in_few_queries(tmp_path: Path) -> None:
     assert sum("known_answers" in query for query in queries) < 10
     await view.close()
     await engine.dispose()
-
-
-async def test_names_and_reasoning_that_are_sent_are_named(view: CloudView) -> None:
-    call = ToolCall("find_key", "{}", "call_1")
-    chat = [
-        Message("user", "Where is the key?", name="Ida"),
-        Message("assistant", "", (call,), reasoning="It may be red."),
-    ]
-    assert (await view.of(chat, trusted=True)).parts == (
-        Part(PartKind.QUESTION, "Ida Where is the key?"),
-        Part(PartKind.TOOLS, "It may be red. find_key({})"),
-    )
 
 
 async def test_what_the_cloud_knows_is_stored_once_the_database_is_free(

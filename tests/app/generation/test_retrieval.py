@@ -54,7 +54,7 @@ async def searched(query: str, *turns: str) -> Documents:
     roles = ("user", "assistant") * len(turns)
     messages = tuple(Message(role, text) for role, text in zip(roles, turns, strict=False))
     request = GenerationRequest((), query, Sampling(), messages=messages)
-    await retrieval.search(request, await retrieval.said(request))
+    await retrieval.search(request, Answers.LINES, 1, await retrieval.said(request))
     return documents
 
 
@@ -66,7 +66,9 @@ async def test_each_question_that_a_message_joins_has_its_line(answered: int) ->
     found = {part: [line] for part, line in zip(parts, lines, strict=False)}
     best = [replace(HIT, id=9, text="The best of all.")]
     request = GenerationRequest((), whole, Sampling())
-    got = await retrieval_of(Documents(found | {whole: best})).search(request)
+    got = await retrieval_of(Documents(found | {whole: best})).search(
+        request, Answers.LINES, 1, None
+    )
     assert got == (lines if answered == 2 else best)
 
 

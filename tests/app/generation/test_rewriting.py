@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
+from app.generation import rewriting
 from app.generation.cloud_view import MARK
 from app.generation.events import GenerationRequest
 from app.generation.rewriting import TOKENS, Rewriter, task
 from dragon.errors import OverloadedError
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.engine import Engine
-from dragon.inference.jobs import Outcome, StepResult
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Message, Tokenizer
-from dragon.protocol.messages import Work
-from dragon.sampling.mixture import Side
-from dragon.sampling.params import Sampling
-from dragon.sampling.quantized import cut
 from tests import tiny
 
 SECRET = "heron-42-lantern"
@@ -37,46 +31,23 @@ KNOWN = (HISTORY[0], Message("assistant", f"Ms Okafor does. {MARK}"), QUESTION)
 
 
 @dataclass
-class Decoding:
-    """A decoder that is ready at once."""
+class Model:
+    """Writes a text, whatever it is asked, and keeps what it was asked."""
 
-    prefilled: Future[None] = field(default_factory=Future)
-    horizon: int = 1000
-
-    def __post_init__(self) -> None:
-        self.prefilled.set_result(None)
-
-
-@dataclass
-class Scripted:
-    """An engine whose model writes a text, whatever it is asked; it keeps what it was asked."""
-
-    tokenizer: Tokenizer
     text: str
     ends: bool = True
-    refuses: Exception | None = None
+    refuses: bool = False
     asked: list[str] = field(default_factory=list)
-    open_: int = 0
 
-    def open(self, rows: Sequence[Row], conversation: Sequence[int], *, limit: int) -> Decoding:
-        assert limit == TOKENS, "it takes room for no more"
-        if self.refuses is not None:
-            raise self.refuses
-        tokens = [token for row in rows for token in row.tokens]
-        self.asked.append(self.tokenizer.decode([*tokens, *conversation]))
-        self.open_ += 1
-        return Decoding()
-
-    def run(self, _: Decoding, work: Work, done: Callable[[Outcome], None]) -> None:
-        (end,) = self.tokenizer.end_ids
-        script = [*self.tokenizer.encode(self.text), *[end] * self.ends]
-        at = work.keep + len(work.tokens)
-        chances = np.zeros(self.tokenizer.vocab_size, dtype=np.float32)
-        chances[script[min(at, len(script) - 1)]] = 1.0
-        done(StepResult([Side(cut(chances).wire, 0)], 0))
-
-    def close(self, _: Decoding) -> None:
-        self.open_ -= 1
+    async def written(
+        self, _: object, tokenizer: Tokenizer, asked: str, limit: int, row: Row | None = None
+    ) -> AsyncIterator[int]:
+        if self.refuses:
+            raise OverloadedError("too many")
+        self.asked.append(asked)
+        ends = tokenizer.end_ids if self.ends else ()
+        for token in [*tokenizer.encode(self.text), *ends][:limit]:
+            yield token
 
 
 def request_of(
@@ -85,59 +56,59 @@ def request_of(
     return GenerationRequest(
         (5, 6),
         messages[-1].content,
-        Sampling(),
         messages=tuple(messages),
         cloud_messages=tuple(messages if known is None else known),
     )
 
 
-def rewriter(tokenizer: Tokenizer, text: str, **more: Any) -> tuple[Rewriter, Scripted]:
-    engine = Scripted(tokenizer, text, **more)
-    return Rewriter(engine, tokenizer, taught=False), engine  # type: ignore[arg-type]
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> Model:
+    model = Model("When will the tap be fixed?")
+    monkeypatch.setattr(rewriting, "written", model.written)
+    return model
 
 
-async def test_the_models_question_is_searched_on_both_sides(tokenizer: Tokenizer) -> None:
-    own, engine = rewriter(tokenizer, "When will the tap be fixed?")
+@pytest.fixture
+def own(tokenizer: Tokenizer) -> Rewriter:
+    nothing: Any = None
+    return Rewriter(nothing, tokenizer, taught=False)
+
+
+async def test_the_models_question_is_searched_on_both_sides(own: Rewriter, model: Model) -> None:
     request = await own.alone(request_of([*HISTORY, QUESTION]))
     assert request.query == request.asked == "When will the tap be fixed?"
-    assert SECRET in engine.asked[0]
+    assert SECRET in model.asked[0]
     assert (await own.alone_for_cloud(request)) == request
-    assert (len(engine.asked), engine.open_) == (1, 0)
+    assert len(model.asked) == 1
 
 
-async def test_the_clouds_question_is_made_of_what_the_cloud_knows(tokenizer: Tokenizer) -> None:
-    own, engine = rewriter(tokenizer, "When will the tap be fixed?")
+async def test_the_clouds_question_is_made_of_what_the_cloud_knows(
+    own: Rewriter, model: Model
+) -> None:
     request = await own.alone(request_of([*HISTORY, QUESTION], KNOWN))
     assert request.asked == "And when?", "a question made of private words would go up"
-    engine.text = "When does Ms Okafor come?"
+    model.text = "When does Ms Okafor come?"
     request = await own.alone_for_cloud(request)
     assert request.asked == "When does Ms Okafor come?"
-    assert SECRET in engine.asked[0]
-    assert SECRET not in engine.asked[1]
-    assert "Ms Okafor does. ..." in engine.asked[1]
-    assert engine.open_ == 0
+    assert SECRET in model.asked[0]
+    assert SECRET not in model.asked[1]
+    assert "Ms Okafor does. ..." in model.asked[1]
 
 
 @pytest.mark.parametrize(
-    ("text", "ends"), [("", True), ("\n\n", True), ("and so on " * TOKENS, False)]
+    "failing",
+    [Model(""), Model("\n\n"), Model("and so on " * TOKENS, ends=False), Model("", refuses=True)],
 )
 async def test_a_question_that_fails_stays_as_it_stands(
-    tokenizer: Tokenizer, text: str, *, ends: bool
+    own: Rewriter, failing: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own, engine = rewriter(tokenizer, text, ends=ends)
+    monkeypatch.setattr(rewriting, "written", failing.written)
     asked = request_of([*HISTORY, QUESTION], KNOWN)
     assert await own.alone_for_cloud(await own.alone(asked)) == asked
-    assert engine.open_ == 0
 
 
-async def test_so_it_does_where_the_model_has_no_room(tokenizer: Tokenizer) -> None:
-    own, _ = rewriter(tokenizer, "When?", refuses=OverloadedError("too many"))
-    asked = request_of([*HISTORY, QUESTION])
-    assert await own.alone(asked) == asked
-
-
-async def test_only_the_first_line_is_taken(tokenizer: Tokenizer) -> None:
-    own, _ = rewriter(tokenizer, "\nWhen will the tap be fixed?\nThat is the question.", ends=False)
+async def test_only_the_first_line_is_taken(own: Rewriter, model: Model) -> None:
+    model.text, model.ends = "\nWhen will the tap be fixed?\nThat is the question.", False
     request = await own.alone(request_of([*HISTORY, QUESTION]))
     assert request.query == "When will the tap be fixed?"
 

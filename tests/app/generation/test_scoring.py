@@ -74,7 +74,7 @@ async def test_scores_without_documents_are_those_of_transformers(
 async def test_a_prompt_of_one_token_is_told_but_not_scored(tokenizer: Tokenizer) -> None:
     engine = Engine(LanguageModel.load(SMALL_MODEL, tiny.VOCABULARY))
     request = GenerationRequest((20,), "x", Sampling(), 0, raw=True, details=Details(2, True))
-    plan = Plan(0, 0, None, catch_up=False, rescore_every=0, slope=0)
+    plan = Plan(0, None, catch_up=False, rescore_every=0, slope=0)
     scorer = Scorer(engine, tokenizer, None, 2)
     sources, told = await scorer.prompt(request, plan, Retrieved([Row((), 0.0)], []))
     (detail,) = told.details

@@ -5,7 +5,7 @@ Not where the user's documents answer in anybody's wording.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -15,13 +15,14 @@ from typing import Any
 import pytest
 
 from app.documents.hits import EVERYTHING, DocumentHit, Scope
+from app.generation.accumulator import AnswerState
 from app.generation.deciding import Decider
 from app.generation.events import Details, Event, GenerationRequest, NotAsked
 from app.generation.everyday import Everyday
 from app.generation.retrieval import Retrieval
 from app.generation.service import GenerationService
 from app.ledger.leakage import Part
-from app.settings import Cloud
+from app.settings import Cloud, Settings
 from dragon.errors import ContextLengthError, InvalidRequestError
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Message, Tokenizer
@@ -57,14 +58,17 @@ class Documents:
         return None
 
 
+@dataclass
 class Rewriter:
     """Rewrites the question of the whole chat in one way, and that of the cloud's in another."""
 
+    rewrites: bool
+
     async def alone(self, request: GenerationRequest) -> GenerationRequest:
-        return replace(request, query=WHOLE)
+        return replace(request, query=WHOLE) if self.rewrites else request
 
     async def alone_for_cloud(self, request: GenerationRequest) -> GenerationRequest:
-        return replace(request, cloud_query=KNOWN)
+        return replace(request, cloud_query=KNOWN) if self.rewrites else request
 
 
 @dataclass
@@ -82,66 +86,57 @@ class Ledger:
         self.open = False
 
 
-@pytest.fixture
-def pool() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(1) as pool:
-        yield pool
+Make = Callable[..., GenerationService]
 
 
 @pytest.fixture
-def needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No question is taken for small talk."""
+def service(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
+    """Makes services of a ledger and documents, which take no question for small talk."""
 
     async def needless(*_: object) -> bool:
         return False
 
     monkeypatch.setattr(Everyday, "needless", needless)
-
-
-@pytest.fixture
-def rewritten_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def as_asked(_: object, request: GenerationRequest) -> GenerationRequest:
-        return request
-
-    monkeypatch.setattr(Rewriter, "alone", as_asked)
-    monkeypatch.setattr(Rewriter, "alone_for_cloud", as_asked)
-
-
-def service(
-    tokenizer: Tokenizer, ledger: Ledger, documents: Documents, pool: ThreadPoolExecutor
-) -> GenerationService:
+    pool = ThreadPoolExecutor(1)
     nothing: Any = None
     link: Any = SimpleNamespace(connected=True)
     engine: Any = SimpleNamespace(
         model=SimpleNamespace(context=1000, kv=None, cache=SimpleNamespace(slots=6)),
         submit_urgent=pool.submit,
     )
-    store: Any = documents
-    found = Retrieval(
-        tokenizer, embedder(), judge(), engine, store, link, Answers.LINES, None, 0, slope=0
-    )
-    everyday = Everyday(engine, tokenizer, embedder(), judge())
-    rewriter: Any = Rewriter()
-    account: Any = ledger
-    decider = Decider(found, everyday, rewriter, link, account)
-    return GenerationService(
-        nothing, tokenizer, engine, found, link, nothing, account, nothing, decider
-    )
+
+    def make(documents: Any, ledger: Any = None, *, rewrites: bool = True) -> GenerationService:
+        found = Retrieval(
+            tokenizer, embedder(), judge(), engine, documents, link, Answers.LINES, None, 0, slope=0
+        )
+        everyday = Everyday(engine, tokenizer, embedder(), judge())
+        rewriter: Any = Rewriter(rewrites)
+        account = ledger or Ledger()
+        decider = Decider(found, everyday, rewriter, link, account)
+        settings = Settings(_env_file=None, api_key="key")
+        return GenerationService(
+            settings, tokenizer, engine, found, link, nothing, account, nothing, decider
+        )
+
+    with pool:
+        yield make
+
+
+async def events_of(service: GenerationService, request: GenerationRequest) -> list[Event]:
+    return [event async for event in service.write(AnswerState(request))]
 
 
 @pytest.mark.parametrize(
     ("answered", "stays"), [(WHOLE, True), (KNOWN, True), ("Something else?", False)]
 )
-@pytest.mark.usefixtures("needed")
 async def test_where_documents_answer_what_the_cloud_would_be_asked_nothing_leaves(
-    tokenizer: Tokenizer, pool: ThreadPoolExecutor, answered: str, stays: bool
+    service: Make, answered: str, stays: bool
 ) -> None:
     asked = Message("user", "And the combination?")
     own = (Message("user", "Who is her therapist?"), Message("assistant", "Imogen."), asked)
     request = GenerationRequest(
         (20, 21, 22),
         asked.content,
-        Sampling(),
         cloud_conversation=(22,),
         messages=own,
         cloud_messages=(asked,),
@@ -149,17 +144,12 @@ async def test_where_documents_answer_what_the_cloud_would_be_asked_nothing_leav
         cloud=Cloud.WHEN_NEEDED,
     )
     ledger = Ledger()
-    events: list[Event] = []
-    async for event in service(tokenizer, ledger, Documents(answered), pool).generate(request):
-        events.append(event)
-    assert any(isinstance(event, NotAsked) for event in events) is stays
+    events = await events_of(service(Documents(answered), ledger), request)
+    assert (NotAsked() in events) is stays
     assert [part.text for part in ledger.parts] == ([] if stays else [KNOWN])
 
 
-@pytest.mark.usefixtures("needed")
-async def test_a_redaction_while_passages_are_chosen_reaches_the_account(
-    tokenizer: Tokenizer, pool: ThreadPoolExecutor
-) -> None:
+async def test_a_redaction_while_passages_are_chosen_reaches_the_account(service: Make) -> None:
     """Only accounts that are open are told to keep no words."""
     ledger = Ledger()
     searched: list[bool] = []
@@ -169,21 +159,26 @@ async def test_a_redaction_while_passages_are_chosen_reaches_the_account(
             searched.append(ledger.open)
             return await super().search(*args, **options)
 
-    asked = Message("user", WHOLE)
-    request = GenerationRequest(
-        (20,), WHOLE, Sampling(), messages=(asked,), max_tokens=0, cloud=Cloud.WHEN_NEEDED
-    )
-    async for _ in service(tokenizer, ledger, Redacted(WHOLE), pool).generate(request):
-        pass
+    asked = (Message("user", WHOLE),)
+    request = GenerationRequest((20,), WHOLE, messages=asked, max_tokens=0, cloud=Cloud.WHEN_NEEDED)
+    await events_of(service(Redacted(WHOLE), ledger), request)
     assert searched
     assert all(searched)
+
+
+def question(text: str, **more: Any) -> GenerationRequest:
+    """A chat of one question, for which the cloud is asked when needed."""
+    asked = (Message("user", text),)
+    return GenerationRequest(
+        (20,), text, messages=asked, cloud_messages=asked, cloud=Cloud.WHEN_NEEDED, **more
+    )
 
 
 WORLD, MINE = "How tall does a giraffe get?", "When is our rent due?"
 
 
 @pytest.mark.parametrize(
-    ("question", "relevance", "chosen", "stays"),
+    ("text", "relevance", "chosen", "stays"),
     [
         (WORLD, -1.0, None, False),
         (WORLD, 6.0, None, True),
@@ -191,24 +186,12 @@ WORLD, MINE = "How tall does a giraffe get?", "When is our rent due?"
         (MINE, -1.0, None, True),
     ],
 )
-@pytest.mark.usefixtures("needed", "rewritten_as_asked")
 async def test_what_anybody_may_ask_stays_only_where_a_line_is_sure(
-    tokenizer: Tokenizer,
-    pool: ThreadPoolExecutor,
-    question: str,
-    relevance: float,
-    chosen: tuple[str, ...] | None,
-    stays: bool,
+    service: Make, text: str, relevance: float, chosen: tuple[str, ...] | None, stays: bool
 ) -> None:
     """The line takes part all the same, beside what the cloud finds."""
-    asked = (Message("user", question),)
-    request = GenerationRequest(
-        (20,), question, Sampling(), messages=asked, cloud_messages=asked, max_tokens=5,
-        cloud=Cloud.WHEN_NEEDED, documents=chosen,
-    )  # fmt: skip
-    decided = await service(
-        tokenizer, Ledger(), Documents(question, relevance), pool
-    ).decider.decide(request)
+    decider = service(Documents(text, relevance), rewrites=False).decider
+    decided = await decider.decide(question(text, max_tokens=5, documents=chosen))
     assert decided.request.joint is not stays
     assert decided.found is not None
     assert [source.text for source in decided.found.sources] == [TEXT]
@@ -219,34 +202,21 @@ LEANS = "What is the capital of the country our au pair comes from?"
 
 
 @pytest.mark.parametrize(
-    ("known", "limit", "stop", "epsilon", "begins"),
+    ("more", "begins"),
     [
-        (None, 50, (), None, True),
-        ((22,), 50, (), None, False),
-        (None, 50, (), 1.0, False),
-        (None, 5, (), None, False),
-        (None, 50, ("safe",), None, False),
+        ({}, True),
+        ({"cloud_conversation": (22,), "cloud_query": "What?"}, False),
+        ({"epsilon": 1.0}, False),
+        ({"max_tokens": 5}, False),
+        ({"stop": ("safe",)}, False),
     ],
 )
-@pytest.mark.usefixtures("needed", "rewritten_as_asked")
 async def test_what_leans_on_a_line_begins_with_it_where_the_cloud_may_know_the_question(
-    tokenizer: Tokenizer,
-    pool: ThreadPoolExecutor,
-    known: tuple[int, ...] | None,
-    limit: int,
-    stop: tuple[str, ...],
-    epsilon: float | None,
-    begins: bool,
+    service: Make, tokenizer: Tokenizer, more: dict[str, Any], begins: bool
 ) -> None:
     """Otherwise the line alone is the answer, and nothing leaves."""
-    asked = (Message("user", LEANS),)
-    request = GenerationRequest(
-        (20,), LEANS, Sampling(), messages=asked, cloud_messages=asked,
-        cloud=Cloud.WHEN_NEEDED, cloud_query="What?" if known else None, epsilon=epsilon,
-        max_tokens=limit, stop=stop,
-    )  # fmt: skip
-    documents = Documents(LEANS, -1.0)
-    decided = await service(tokenizer, Ledger(), documents, pool).decider.decide(request)
+    decider = service(Documents(LEANS, -1.0), rewrites=False).decider
+    decided = await decider.decide(question(LEANS, **{"max_tokens": 50} | more))
     assert decided.request.joint is begins
     assert tokenizer.decode(decided.request.premise) == (TEXT if begins else "")
     if begins:

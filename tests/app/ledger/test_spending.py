@@ -57,8 +57,7 @@ async def test_what_was_not_needed_is_given_back(sessions: Sessions) -> None:
 async def test_answers_at_once_cannot_overdraw(sessions: Sessions) -> None:
     spending = Spending(sessions)
     taken = await asyncio.gather(
-        *(spending.reserve([ONE], Budget.of(4.0, 8), 8.0) for _ in range(8)),
-        return_exceptions=True,
+        *(spending.reserve([ONE], Budget.of(4.0, 8), 8.0) for _ in range(8)), return_exceptions=True
     )
     assert any(isinstance(each, InvalidRequestError) for each in taken)
     (spent,) = await spending.spent([ONE])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.models.model import Model, ModelKind, gguf, in_usual_folders, lm_studio, ollama
+from app.models.model import ModelKind, gguf, in_usual_folders, ollama
 from dragon.inference.backends.llama_cpp.gguf import GgufHeader
 
 
@@ -57,7 +57,7 @@ def test_ollamas_folder_can_be_elsewhere_and_a_damaged_manifest_is_none(
 def test_lm_studios_folders_old_and_new(tmp_path: Path, embedded_gguf: Path) -> None:
     new, old = tmp_path / ".lmstudio/models", tmp_path / ".cache/lm-studio/models"
     put(embedded_gguf, new / "publisher/repository/a.gguf", old / "publisher/repository/b.gguf")
-    assert [model.name for model in lm_studio(tmp_path)] == ["a", "b"]
+    assert [model.name for model in in_usual_folders(tmp_path, tmp_path)] == ["a", "b"]
 
 
 def test_the_data_directory_and_downloads(tmp_path: Path, embedded_gguf: Path) -> None:
@@ -90,11 +90,3 @@ def test_what_is_damaged_is_listed_with_the_reason(tmp_path: Path) -> None:
     path = tmp_path / "damaged.gguf"
     path.write_bytes(b"nothing")
     assert "damaged.gguf is damaged" in gguf(path, "here").refusal
-
-
-def test_without_llama_cpp_it_says_what_to_install(
-    embedded_gguf: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("app.models.model.find_spec", lambda name: None)
-    model: Model = gguf(embedded_gguf, "here")
-    assert "pip install dragon-rag" in model.refusal

@@ -17,21 +17,27 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import create_engine, func, select, text
+from sqlalchemy import (
+    Column,
+    MetaData,
+    Table,
+    Text,
+    cast,
+    create_engine,
+    func,
+    insert,
+    select,
+    text,
+)
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.owners import everyone
 from app.storage import database
-from app.storage.database import (
-    connect,
-    database_url,
-    is_ours,
-    migrate,
-    session_maker,
-)
+from app.storage.database import connect, database_url, is_ours, migrate, session_maker
 from app.storage.purge import Purge
-from app.storage.tables import Base, Chunk, Document
+from app.storage.tables import Base, Chunk, Document, LocalizableText
+from dragon.localizable import Localizable, localizable
 from tests.app import stores
 
 
@@ -176,3 +182,20 @@ async def test_many_that_write_at_once_take_turns(
         await asyncio.gather(*(write(number) for number in range(100)))
         async with sessions() as session:
             assert await session.scalar(select(func.count()).select_from(Document)) == 100
+
+
+def test_a_sentence_comes_back_with_all_that_it_knows() -> None:
+    table = Table("sentences", MetaData(), Column("said", LocalizableText))
+    gif = localizable("kind.gif", "a GIF image")
+    sentence = localizable("file.other", "It is {what}.", what=gif)
+    engine = create_engine("sqlite://")
+    with engine.begin() as connection:
+        table.create(connection)
+        connection.execute(insert(table), [{"said": sentence}, {"said": "plain"}, {"said": None}])
+        first, *rest = connection.scalars(select(table.c.said)).all()
+        assert isinstance(first, Localizable)
+        assert (first, first.as_json()) == (sentence, sentence.as_json())
+        assert rest == ["plain", None]
+        # An older release shows the English first.
+        shown = connection.scalars(select(cast(table.c.said, Text))).first()
+        assert str(shown).startswith(sentence)

@@ -1,6 +1,6 @@
 """The engine: real threads, a real small model, several generations at once.
 
-Covers `dragon.inference.decoder` and `dragon.inference.jobs`.
+Covers `dragon.inference.decoder`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from contextvars import copy_context
 from pathlib import Path
 from typing import Any
@@ -17,15 +18,16 @@ import pytest
 import torch
 
 from dragon.errors import ContextLengthError, DragonError
+from dragon.inference import scoring
 from dragon.inference.adjustment import Adjustment
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import BY_MODEL, Decoder, Decoding, step
-from dragon.inference.engine import Engine
+from dragon.inference.engine import Engine, Outcome, StepResult
 from dragon.inference.fairness import HOUSEHOLD, Household
 from dragon.inference.grammar import Mask
-from dragon.inference.jobs import Outcome, StepResult
 from dragon.inference.rows import Row
 from dragon.protocol.messages import Work
+from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import WireDistribution, cut
 from tests import tiny
@@ -59,12 +61,24 @@ def opened(engine: Engine, rows: list[Row], conversation: list[int]) -> Decoder:
     return decoder
 
 
-def run(engine: Engine, decoder: Decoder, work: Work) -> StepResult:
+def queued(engine: Engine, decoder: Decoder, work: Work) -> Future[Outcome]:
     done: Future[Outcome] = Future()
     engine.run(decoder, work, done.set_result)
-    outcome = done.result(WAIT_S)
-    assert isinstance(outcome, StepResult)
-    return outcome
+    return done
+
+
+def run(engine: Engine, decoder: Decoder, work: Work) -> list[Side]:
+    return scoring.run(engine, decoder, work).result(WAIT_S)
+
+
+@contextmanager
+def held(engine: Engine) -> Iterator[None]:
+    """Nothing begins until all of this is queued."""
+    gate = threading.Event()
+    waiting = engine.submit_urgent(lambda: gate.wait(WAIT_S))
+    yield
+    gate.set()
+    assert waiting.result(WAIT_S)
 
 
 def alone(path: Path, rows: list[Row], conversation: list[int], text: list[int]) -> torch.Tensor:
@@ -89,9 +103,9 @@ def assert_alike(one: WireDistribution, other: WireDistribution) -> None:
 @OF_EVERY_ARCHITECTURE
 def test_a_side_is_the_weighted_mixture_of_its_rows(engine: Engine, path: Path) -> None:
     decoder = opened(engine, ROWS, [20, 21])
-    (first,) = run(engine, decoder, Work(0, (), 1, 0)).sides or []
-    second, third = run(engine, decoder, Work(0, (30, 31), 2, 0)).sides or []
-    rolled_back = (run(engine, decoder, Work(1, (32,), 1, 0)).sides or [])[0]
+    (first,) = run(engine, decoder, Work(0, (), 1, 0))
+    second, third = run(engine, decoder, Work(0, (30, 31), 2, 0))
+    rolled_back = run(engine, decoder, Work(1, (32,), 1, 0))[0]
     for side, text in ((first, []), (second, [30]), (third, [30, 31]), (rolled_back, [30, 32])):
         assert_alike(side.wire, cut(alone(path, ROWS, [20, 21], text).numpy()).wire)
     expected_log_h = round(1024 * torch.logsumexp(torch.tensor([1.0, 0.0]), 0).item())
@@ -126,12 +140,8 @@ def test_an_answer_that_fails_takes_no_other_along(
         raise IndexError("nothing is allowed")
 
     monkeypatch.setattr(broken, "sides", fail)
-    busy = threading.Event()
-    engine.submit_urgent(lambda: busy.wait(WAIT_S))  # until both wait for the same turn
-    outcomes: list[Future[Outcome]] = [Future(), Future()]
-    for decoder, outcome in zip((broken, whole), outcomes, strict=True):
-        engine.run(decoder, Work(0, (30,), 1, 0), outcome.set_result)
-    busy.set()
+    with held(engine):
+        outcomes = [queued(engine, each, Work(0, (30,), 1, 0)) for each in (broken, whole)]
     failed, written = (outcome.result(WAIT_S) for outcome in outcomes)
     assert isinstance(failed, DragonError)
     assert isinstance(written, StepResult)
@@ -141,9 +151,9 @@ def test_an_answer_that_fails_takes_no_other_along(
 @OF_EVERY_ARCHITECTURE
 def test_several_outputs_equal_single_steps(engine: Engine) -> None:
     decoder = opened(engine, ROWS, [20])
-    many = run(engine, decoder, Work(0, (30, 31, 32), 4, 0)).sides or []
+    many = run(engine, decoder, Work(0, (30, 31, 32), 4, 0))
     assert len(many) == 4
-    (again,) = run(engine, decoder, Work(0, (), 1, 0)).sides or []
+    (again,) = run(engine, decoder, Work(0, (), 1, 0))
     assert again == many[0]
 
 
@@ -192,23 +202,23 @@ def test_a_stale_step_is_abandoned_between_layers(engine: Engine) -> None:
         for i, layer in enumerate(engine.model.layers)
     ]
     done: Future[Outcome] = Future()
-    held, leave = threading.Event(), threading.Event()
+    entered, leave = threading.Event(), threading.Event()
 
     def hold(*_: object) -> None:
-        held.set()
+        entered.set()
         leave.wait(WAIT_S)
 
     hooks.append(engine.model.layers[1].register_forward_pre_hook(hold, prepend=True))
     request = engine.run(decoder, Work(0, (30,), 1, 0), done.set_result)
-    assert held.wait(WAIT_S)
+    assert entered.wait(WAIT_S)
     request.stale = True
     leave.set()
     assert done.result(WAIT_S) == StepResult(None, 0)
     assert reached == [0]
     for hook in hooks:
         hook.remove()
-    (after,) = run(engine, decoder, Work(0, (31,), 1, 0)).sides or []
-    (fresh,) = run(engine, opened(engine, ROWS, [20]), Work(0, (31,), 1, 0)).sides or []
+    (after,) = run(engine, decoder, Work(0, (31,), 1, 0))
+    (fresh,) = run(engine, opened(engine, ROWS, [20]), Work(0, (31,), 1, 0))
     assert after == fresh
 
 
@@ -245,17 +255,13 @@ def test_a_prompt_over_the_context_is_refused(engine: Engine) -> None:
 def test_a_step_of_a_closed_decoder_does_not_harm_the_others(engine: Engine) -> None:
     one, other = opened(engine, ROWS, [20]), opened(engine, ROWS, [21])
     alone = run(engine, other, Work(0, (30,), 1, 0))
-    outcomes: list[Future[Outcome]] = [Future(), Future()]
-    gate = threading.Event()
-    engine.submit_urgent(gate.wait)
-    engine.run(one, Work(0, (30,), 1, 0), outcomes[0].set_result)
-    engine.run(other, Work(0, (30,), 1, 0), outcomes[1].set_result)
-    engine.close(one)
-    gate.set()
-    again = outcomes[1].result(WAIT_S)
+    with held(engine):
+        closed, goes_on = (queued(engine, each, Work(0, (30,), 1, 0)) for each in (one, other))
+        engine.close(one)
+    again = goes_on.result(WAIT_S)
     assert isinstance(again, StepResult)
-    assert again.sides == alone.sides
-    assert not outcomes[0].done()
+    assert again.sides == alone
+    assert not closed.done()
 
 
 @pytest.mark.parametrize("closing", [False, True])
@@ -272,34 +278,26 @@ def test_those_answered_together_are_waited_for(
         return forward(slots, *rest, **named)
 
     monkeypatch.setattr(engine.model, "forward", counting)
-    outcomes: list[Future[Outcome]] = [Future() for _ in range(4)]
-    gate = threading.Event()
-    engine.submit_urgent(gate.wait)
-    engine.run(one, Work(0, (30,), 1, 0), outcomes[0].set_result)
-    engine.run(other, Work(0, (31,), 1, 0), outcomes[1].set_result)
-    gate.set()
-    for outcome in outcomes[:2]:
+    with held(engine):
+        outcomes = [queued(engine, each, Work(0, (30,), 1, 0)) for each in (one, other)]
+    for outcome in outcomes:
         outcome.result(WAIT_S)
-    engine.run(one, Work(1, (32,), 1, 0), outcomes[2].set_result)
+    waiting = queued(engine, one, Work(1, (32,), 1, 0))
     if closing:
         engine.close(other)
     else:
-        engine.run(other, Work(1, (33,), 1, 0), outcomes[3].set_result)
-        outcomes[3].result(WAIT_S)
-    outcomes[2].result(WAIT_S)
+        run(engine, other, Work(1, (33,), 1, 0))
+    waiting.result(WAIT_S)
     assert rows == ([4, 2] if closing else [4, 4])
 
 
 def test_idle_jobs_wait_for_answers_but_not_for_ever(engine: Engine) -> None:
     order: list[str] = []
-    gate = threading.Event()
-    engine.submit_urgent(gate.wait)
-    idle = [engine.submit_idle(lambda: order.append("idle")) for _ in range(3)]
-    urgent = engine.submit_urgent(lambda: order.append("urgent"))
-    gate.set()
-    for job in idle:
+    with held(engine):
+        jobs = [engine.submit_idle(lambda: order.append("idle")) for _ in range(3)]
+        jobs.append(engine.submit_urgent(lambda: order.append("urgent")))
+    for job in jobs:
         job.result(WAIT_S)
-    urgent.result(WAIT_S)
     assert order[0] == "urgent"
     decoder = opened(engine, ROWS, [20])
     first = engine.submit_idle(lambda: time.sleep(0.01))
@@ -319,8 +317,6 @@ def test_prefills_of_one_household_do_not_hold_up_anothers(
     """However many it has begun: every other piece is the other's."""
     monkeypatch.setattr("dragon.inference.engine.PIECE", 1)
     ended: list[str] = []
-    gate = threading.Event()
-    waiting = engine.submit_urgent(gate.wait)  # nothing begins before all are there
 
     def open_for(name: str) -> Decoder:
         HOUSEHOLD.set(Household(name))
@@ -328,9 +324,8 @@ def test_prefills_of_one_household_do_not_hold_up_anothers(
         decoder.prefilled.add_done_callback(lambda _: ended.append(name))
         return decoder
 
-    decoders = [copy_context().run(open_for, name) for name in "aaab"]
-    gate.set()
-    waiting.result(WAIT_S)
+    with held(engine):
+        decoders = [copy_context().run(open_for, name) for name in "aaab"]
     for decoder in decoders:
         decoder.prefilled.result(WAIT_S)
         engine.close(decoder)
@@ -350,7 +345,7 @@ def test_whose_masks_are_computed_rests_while_others_write(
 ) -> None:
     """A mask takes everyone's time, and is of use to one answer."""
     monkeypatch.setattr("dragon.inference.engine._MASK_REST", 1_000_000)
-    held = Decoding(adjustment=Adjustment(Sampling(), (), (), AllowsAll()))
+    limited = Decoding(adjustment=Adjustment(Sampling(), (), (), AllowsAll()))
     ended: list[str] = []
 
     def open_for(name: str, decoding: Decoding) -> Decoder:
@@ -359,7 +354,7 @@ def test_whose_masks_are_computed_rests_while_others_write(
         decoder.prefilled.result(WAIT_S)
         return decoder
 
-    masked = copy_context().run(open_for, "masked", held)
+    masked = copy_context().run(open_for, "masked", limited)
     other = copy_context().run(open_for, "other", BY_MODEL)
     run(engine, masked, Work(0, (30,), 1, 0))
     over: Future[None] = Future()
@@ -376,10 +371,8 @@ def test_whose_masks_are_computed_rests_while_others_write(
         ended.append("masked")
         over.set_result(None)
 
-    gate = threading.Event()
-    engine.submit_urgent(lambda: gate.wait(WAIT_S))  # until both wait for the same turn
-    engine.run(masked, Work(1, (31,), 1, 0), done)
-    step_of_other(0)
-    gate.set()
+    with held(engine):
+        engine.run(masked, Work(1, (31,), 1, 0), done)
+        step_of_other(0)
     over.result(WAIT_S)  # nobody rests once no other waits
     assert ended == ["other"] * 4 + ["masked"]

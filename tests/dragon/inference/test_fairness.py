@@ -17,15 +17,6 @@ def test_callers_take_turns_and_each_keeps_its_order() -> None:
     assert not queue
 
 
-def test_who_comes_later_waits_for_one_item_of_each() -> None:
-    queue = FairQueue[str]()
-    for number in range(100):
-        queue.put("a", f"a{number}")
-    assert queue.take() == "a0"
-    queue.put("b", "b0")
-    assert [queue.take(), queue.take()] == ["a1", "b0"]
-
-
 def test_one_who_may_not_is_passed_over() -> None:
     queue = FairQueue[str]()
     queue.put("a", "a1")

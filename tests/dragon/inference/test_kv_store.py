@@ -41,7 +41,7 @@ def logits(model: LanguageModel, rows: list[Row], store: KVStore | None) -> torc
 def computed(model: LanguageModel, row: Row) -> TensorKV:
     """A row's keys and values, afresh."""
     (slot,) = model.cache.acquire(1, len(row.tokens)) or []
-    model.feed([slot], [0], torch.tensor([row.tokens]))
+    model.forward([slot], [0], torch.tensor([row.tokens]), 0)
     kv = model.read(slot, len(row.tokens))
     model.cache.release([slot])
     return kv

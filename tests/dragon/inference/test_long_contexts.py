@@ -7,22 +7,22 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from concurrent.futures import Future
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 
 from dragon.errors import ContextLengthError, PreemptedError
+from dragon.inference import scoring
 from dragon.inference.backends.llama_cpp.model import LlamaCpp
 from dragon.inference.backends.slots import BLOCK, MAX_CONTEXT
 from dragon.inference.backends.torch import model as torch_model
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder
 from dragon.inference.engine import Engine
-from dragon.inference.jobs import Outcome, StepResult
 from dragon.inference.rows import Row
 from dragon.protocol.messages import Work
+from dragon.sampling.mixture import Side
 from harness import gguf_file
 from tests import tiny
 
@@ -53,12 +53,8 @@ def engine(directory: Path, request: pytest.FixtureRequest, tmp_path: Path) -> I
     running.stop()
 
 
-def run(engine: Engine, decoder: Decoder, work: Work) -> StepResult:
-    done: Future[Outcome] = Future()
-    engine.run(decoder, work, done.set_result)
-    outcome = done.result(WAIT_S)
-    assert isinstance(outcome, StepResult)
-    return outcome
+def run(engine: Engine, decoder: Decoder, work: Work) -> list[Side]:
+    return scoring.run(engine, decoder, work).result(WAIT_S)
 
 
 def test_a_long_conversation_and_short_ones_all_end(engine: Engine) -> None:
@@ -70,7 +66,7 @@ def test_a_long_conversation_and_short_ones_all_end(engine: Engine) -> None:
         short = engine.open(ROW, tokens(SHORT, seed), limit=20)
         short.prefilled.add_done_callback(lambda _: begun.append("short"))
         short.prefilled.result(WAIT_S)
-        assert run(engine, short, Work(0, (9, 10), 2, 0)).sides
+        assert run(engine, short, Work(0, (9, 10), 2, 0))
         engine.close(short)
     longest.prefilled.result(WAIT_S)
     assert begun.index("long") > 10, "they went on between its pieces"
@@ -78,7 +74,7 @@ def test_a_long_conversation_and_short_ones_all_end(engine: Engine) -> None:
     free = cache.blocks - -(-(len(ROW[0].tokens) + LONG + 21) // BLOCK)
     assert cache.fits(1, free * BLOCK)
     assert not cache.fits(1, free * BLOCK + 1)
-    assert run(engine, longest, Work(0, (9, 10), 2, 0)).sides
+    assert run(engine, longest, Work(0, (9, 10), 2, 0))
     engine.close(longest)
     tiny.freed(engine)
     assert cache.fits(1, cache.blocks * BLOCK)
@@ -110,7 +106,7 @@ def test_an_answer_waits_for_room(small: Engine) -> None:
     tiny.freed(small)
     assert small.free_slots > 200
     assert not fourth.prefilled.done()
-    assert run(small, first, Work(0, (9,), 1, 0)).sides, "others go on"
+    assert run(small, first, Work(0, (9,), 1, 0)), "others go on"
     small.close(first)
     tiny.freed(small)
     assert not fourth.prefilled.done()
@@ -128,4 +124,4 @@ def test_one_that_is_closed_between_two_pieces_gives_its_room_back(small: Engine
         longest.prefilled.result(WAIT_S)
     tiny.freed(small)
     assert cache.free == cache.slots - 1
-    assert run(small, other, Work(0, (9,), 1, 0)).sides
+    assert run(small, other, Work(0, (9,), 1, 0))

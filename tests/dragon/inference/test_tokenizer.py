@@ -16,7 +16,7 @@ from transformers import PreTrainedTokenizerFast
 from dragon.errors import ConfigurationError, InvalidRequestError
 from dragon.inference.chat_template import PLAIN_TEMPLATE
 from dragon.inference.reading import TextStream
-from dragon.inference.tokenizer import Marks, Message, Tokenizer, marks_of
+from dragon.inference.tokenizer import SPELLINGS, Marks, Message, Tokenizer
 from harness.models import SMALL_MODEL
 from tests.templates import backend
 
@@ -276,19 +276,24 @@ def test_the_bytes_of_special_tokens_and_of_other_alphabets() -> None:
     assert [sentencepiece.piece(token) for token in range(3)] == [b" a", b"\xe2", b"b"]
 
 
-def test_a_text_is_marked_with_the_one_behind_it() -> None:
+@pytest.mark.parametrize("marks", SPELLINGS, ids=lambda marks: marks.before)
+def test_a_text_is_marked_with_the_one_behind_it_as_each_family_does(marks: Marks) -> None:
     made = backend(None)
-    names = ["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|fim_pad|>"]
+    names = [*marks[:3], *marks.ends[-1:]]
     made.add_special_tokens({"additional_special_tokens": names})
     own = Tokenizer(made)
     marked = own.around(own.read("where "), " when")
-    assert (
-        own.decode(marked, special=True) == "<|fim_prefix|>where <|fim_suffix|> when<|fim_middle|>"
-    )
-    assert len(marked) == len(own.read("where ")) + len(own.read(" when")) + 3
-    assert own.filled == set(own.read("<|fim_pad|>"))
+    before, behind, between, *ends = map(made.convert_tokens_to_ids, names)
+    assert marked == [before, *own.read("where "), behind, *own.read(" when"), between]
+    assert own.filled == set(ends)
+
+
+def test_without_all_marks_none_are_set() -> None:
+    made = backend(None)
+    names = ["<|fim_prefix|>", "<|fim_suffix|>", "<fim_middle>"]
+    made.add_special_tokens({"additional_special_tokens": names})
     with pytest.raises(InvalidRequestError, match="suffix: not supported by this model"):
-        tokenizer("plain").around([1], "a")
+        Tokenizer(made).around([1], "a")
 
 
 def test_no_space_is_put_before_what_stands_behind_a_text() -> None:
@@ -344,29 +349,3 @@ def test_tokens_by_their_text() -> None:
 
 def is_text(piece: bytes) -> bool:
     return bool(piece.decode(errors="ignore"))
-
-
-@pytest.mark.parametrize(
-    ("vocabulary", "marks"),
-    [
-        (
-            {"a", "<|fim_middle|>", "<|fim_suffix|>", "<|fim_prefix|>", "<|endoftext|>"},
-            Marks("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", ("<|endoftext|>",)),
-        ),
-        (
-            {"<fim_prefix>", "<fim_suffix>", "<fim_middle>", "<file_sep>"},
-            Marks("<fim_prefix>", "<fim_suffix>", "<fim_middle>", ("<file_sep>",)),
-        ),
-        (
-            {"<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"},
-            Marks("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"),
-        ),
-        (
-            {"▁<PRE>", "▁<SUF>", "▁<MID>", "▁<EOT>"},
-            Marks("▁<PRE>", "▁<SUF>", "▁<MID>", ("▁<EOT>",)),
-        ),
-        ({"<|fim_prefix|>", "<|fim_suffix|>", "<fim_middle>", "<|endoftext|>"}, None),
-    ],
-)
-def test_each_family_marks_texts_its_way(vocabulary: set[str], marks: Marks | None) -> None:
-    assert marks_of(vocabulary) == marks

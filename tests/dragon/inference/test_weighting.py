@@ -5,7 +5,6 @@ Covers `dragon.inference.rows`.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -161,7 +160,7 @@ def test_coupled_text_is_the_same_whatever_the_interleaving(catch_up: bool) -> N
     limits = Limits(frozenset({END}), 40)
     for seed in range(60):
         sampling = Sampling(temperature=1.0, seed=seed)
-        world = World(random.Random(seed), sampling, limits, catch_up=catch_up)
+        world = World(seed, sampling, limits, catch_up=catch_up)
         world.decoders = {role: RescoredToy(role) for role in Role}
         assert world.run() == slow_answer(sampling, limits)
         assert world.resyncs == 0

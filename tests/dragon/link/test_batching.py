@@ -26,16 +26,11 @@ def by_itself(frame: str | bytes) -> bool:
 
 @given(frames_of_a_link)
 def test_what_goes_in_comes_out_in_order(frames: list[str | bytes]) -> None:
+    assert all(list(batching.messages([frame])) == [frame] for frame in frames)
     messages = list(batching.messages(frames))
     assert [frame for message in messages for frame in batching.split(message)] == frames
     changes = sum(by_itself(one) or by_itself(other) for one, other in pairwise(frames))
     assert len(messages) == min(len(frames), 1 + changes)
-
-
-@given(frames_of_a_link)
-def test_a_frame_by_itself_is_a_message_as_it_is(frames: list[str | bytes]) -> None:
-    for frame in frames:
-        assert list(batching.messages([frame])) == [frame]
 
 
 def joined(frames: list[bytes]) -> bytes:

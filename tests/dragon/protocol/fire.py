@@ -172,7 +172,7 @@ class Battle:
         self.plan = plan
         self.limits = Limits(frozenset({END}), plan.tokens, plan.horizon)
         self.world = World(
-            random.Random(plan.seed),
+            plan.seed,
             plan.sampling,
             self.limits,
             rule=rule_of(plan.rule, plan.seed, certificates=plan.certificates),

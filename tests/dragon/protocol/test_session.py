@@ -5,7 +5,6 @@ Covers `dragon.protocol.state` and `dragon.protocol.messages`.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -144,7 +143,7 @@ def test_at_the_horizon_the_device_goes_on_alone() -> None:
     limits = Limits(frozenset({END}), 6, horizon=3)
     for seed in range(20):
         sampling = Sampling(seed=seed)
-        world = World(random.Random(seed), sampling, limits, catch_up=bool(seed % 2), likeness=0.9)
+        world = World(seed, sampling, limits, catch_up=bool(seed % 2), likeness=0.9)
         text = world.run()
         intervals = world.device.intervals()
         assert text == reference(sampling, limits, intervals, 0.9)

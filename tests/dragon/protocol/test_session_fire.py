@@ -77,7 +77,7 @@ def world_of(number: int, rule: type[Rule]) -> tuple[World, Sampling, float]:
     sampling = Sampling(temperature=float(number % 2), seed=number)
     likeness = (0.3, 0.7, 1.0)[number % 3]
     world = World(
-        random.Random(number),
+        number,
         sampling,
         LIMITS,
         rule=rule_of(rule, number, certificates=number % 2 == 0),

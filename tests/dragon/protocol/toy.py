@@ -147,7 +147,7 @@ class World:
 
     def __init__(
         self,
-        chance: random.Random,
+        seed: int,
         sampling: Sampling,
         limits: Limits,
         *,
@@ -157,15 +157,10 @@ class World:
         likeness: float = 0.6,
         joint: bool = True,
     ) -> None:
-        self.chance = chance
+        self.chance = random.Random(seed)
         self.likeness = likeness
         self.make = partial(
-            Session,
-            sampling=sampling,
-            limits=limits,
-            rule=rule,
-            catch_up=catch_up,
-            window=window,
+            Session, sampling=sampling, limits=limits, rule=rule, catch_up=catch_up, window=window
         )
         self.device = self.make(Role.DEVICE, joint=joint)
         self.cloud = self.make(Role.CLOUD, joint=joint)

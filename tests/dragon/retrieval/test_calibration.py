@@ -19,11 +19,11 @@ from dragon.retrieval.calibration import (
     SLOPES,
     Prefix,
     Rows,
-    Scorer,
     Window,
     calibrate,
     calibrated,
     log_likelihoods,
+    score,
     slope_of,
     spread,
 )
@@ -159,7 +159,7 @@ def slow(path: Path, tokens: Sequence[int]) -> torch.Tensor:
 
 def test_scores_equal_those_of_the_whole_sequence(path: Path, model: LanguageModel) -> None:
     prefixes = [Prefix(), Prefix(tuple(range(5, 25))), Prefix((7,))]
-    scores = Scorer(model).score([*prefixes, prefixes[1]], WINDOW)
+    scores = score(model, [*prefixes, prefixes[1]], WINDOW)
     for prefix in prefixes:
         torch.testing.assert_close(scores[prefix], slow(path, prefix.tokens), atol=1e-4, rtol=0)
     assert model.cache.free == model.cache.slots
@@ -167,6 +167,6 @@ def test_scores_equal_those_of_the_whole_sequence(path: Path, model: LanguageMod
 
 def test_rounded_keys_and_values_change_little(model: LanguageModel) -> None:
     exact, rounded = Prefix(tuple(range(5, 25))), Prefix(tuple(range(5, 25)), 12)
-    scores = Scorer(model).score([exact, rounded], WINDOW)
+    scores = score(model, [exact, rounded], WINDOW)
     difference = (scores[exact] - scores[rounded]).abs().max()
     assert 0 < difference < 0.5

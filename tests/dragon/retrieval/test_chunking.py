@@ -71,14 +71,6 @@ def test_a_heading_stays_with_what_it_introduces() -> None:
         assert not each.text.splitlines()[-1].startswith("#")
 
 
-def test_a_possessive_is_no_initial() -> None:
-    text = "Anything larger is the landlord's. Call Bruno."
-    assert [each.text for each in sentences([text])] == [
-        "Anything larger is the landlord's.",
-        "Call Bruno.",
-    ]
-
-
 def test_abbreviations_and_initials_do_not_end_sentences() -> None:
     filler = "Many birds rest on the quiet lake in autumn and wait. " * 4
     text = filler + "We met Dr. Okonjo and J. R. Tolliver there. " * 12
@@ -121,44 +113,77 @@ def test_a_limit_too_small_for_one_character_is_refused() -> None:
         next(chunks(["text"], 7))
 
 
-def test_sentences_carry_what_their_chunk_opens_with() -> None:
-    page = "Present ideas for grandma. She drinks lapsang souchong.\n- no flowers\n\n1"
-    found = sentences([page, "Another page."], most=320)
-    assert [(each.text, each.context) for each in found[:3]] == [
-        ("Present ideas for grandma.", ""),
-        ("She drinks lapsang souchong.", "Present ideas for grandma."),
-        ("- no flowers", "Present ideas for grandma."),
-    ]
-    joined = f"{page}\f{'Another page.'}"
-    assert all(joined[each.start : each.end] == each.text for each in found)
-    assert (found[-1].page, found[-1].context) == (2, "")
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (
+            "Anything larger is the landlord's. Call Bruno.",  # a possessive is no initial
+            [
+                ("Anything larger is the landlord's.", ""),
+                ("Call Bruno.", "Anything larger is the landlord's."),
+            ],
+        ),
+        (
+            "Error codes.\nE10: too low. Top it up.\nE28: no flame. Press Reset.",
+            [
+                ("Error codes.", ""),
+                ("E10: too low.", "Error codes."),
+                ("Top it up.", "E10: too low."),
+                ("E28: no flame.", "Error codes."),
+                ("Press Reset.", "E28: no flame."),
+            ],
+        ),
+        (
+            "RINSE AID\nUse less of it.\n\n2. CARE AND REPAIRS\nClean the filter.\nKeep 3 keys.",
+            [
+                ("Use less of it.", "RINSE AID"),
+                ("Clean the filter.", "2. CARE AND REPAIRS"),
+                ("Keep 3 keys.", "2. CARE AND REPAIRS: Clean the filter."),
+            ],
+        ),
+        (  # a short line without a mark heads the prose below it, and stays a sentence
+            "House rules\n\n1. Keys\nThey hang left of the door. Lock up.\n\nLights\n\nOff at ten.",
+            [
+                ("House rules", ""),
+                ("1. Keys", ""),
+                ("They hang left of the door.", "1. Keys"),
+                ("Lock up.", "1. Keys: They hang left of the door."),
+                ("Lights", ""),
+                ("Off at ten.", "Lights"),
+            ],
+        ),
+        (  # the number of an item is no sentence
+            "Shopping\n1. Buy milk\n2) Buy bread. Two loaves.\n3.",
+            [
+                ("Shopping", ""),
+                ("Buy milk", "Shopping"),
+                ("Buy bread.", "Shopping"),
+                ("Two loaves.", "Buy bread."),
+                ("3.", "Shopping"),
+            ],
+        ),
+    ],
+)
+def test_sentences_and_what_they_stand_under(text: str, found: list[tuple[str, str]]) -> None:
+    assert [(each.text, each.context) for each in sentences([text])] == found
 
 
-def test_a_sentence_s_context_is_its_line_s_first() -> None:
-    page = "Error codes.\nE10: too low. Top it up.\nE28: no flame. Press Reset."
-    assert [(each.text, each.context) for each in sentences([page])] == [
-        ("Error codes.", ""),
-        ("E10: too low.", "Error codes."),
-        ("Top it up.", "E10: too low."),
-        ("E28: no flame.", "Error codes."),
-        ("Press Reset.", "E28: no flame."),
-    ]
-
-
-def test_a_heading_is_the_context_of_what_stands_under_it() -> None:
+def test_sentences_keep_their_places_on_several_pages() -> None:
     pages = [
         "# Minutes\n\n## 1. Rents\n\nThey rise. By a lot.\n\n## 2. Fair\n\nOn 19 July.",
         "In the park.\n\n## 3. Bees\n\n## 4. The code is 4711",
     ]
     found = sentences(pages, most=80)
-    assert [(each.text, each.context) for each in found] == [
-        ("They rise.", "1. Rents"),
-        ("By a lot.", "1. Rents: They rise."),
-        ("On 19 July.", "2. Fair"),
-        ("In the park.", "2. Fair"),
-        ("## 3. Bees", ""),  # nothing else says what stands there
-        ("## 4. The code is 4711", ""),
+    assert [(each.text, each.context, each.page) for each in found] == [
+        ("They rise.", "1. Rents", 1),
+        ("By a lot.", "1. Rents: They rise.", 1),
+        ("On 19 July.", "2. Fair", 1),
+        ("In the park.", "2. Fair", 2),
+        ("## 3. Bees", "", 2),  # nothing else says what stands there
+        ("## 4. The code is 4711", "", 2),
     ]
+    joined = PAGE_BREAK.join(pages)
+    assert all(joined[each.start : each.end] == each.text for each in found)
 
 
 @given(text=st.text(st.characters(exclude_characters="#"), max_size=300))
@@ -167,30 +192,6 @@ def test_sentences_hold_every_visible_character_once(text: str) -> None:
     visible = "".join(re.sub(r"(?m)^\s*\d\d?(?:[.)]|(?:\.\d\d?)+[.)]?)\s", "", text).split())
     assert "".join("".join(each.text.split()) for each in found) == visible
     assert all(text[each.start : each.end] == each.text for each in found)
-
-
-def test_a_line_in_capitals_heads_what_follows_it() -> None:
-    text = "RINSE AID\nUse less of it.\n\n2. CARE AND REPAIRS\nClean the filter.\nKeep 3 keys."
-    found = [(each.text, each.context) for each in sentences([text])]
-    assert found == [
-        ("Use less of it.", "RINSE AID"),
-        ("Clean the filter.", "2. CARE AND REPAIRS"),
-        ("Keep 3 keys.", "2. CARE AND REPAIRS: Clean the filter."),
-    ]
-
-
-def test_a_short_line_without_a_mark_heads_the_prose_below_it_and_stays_a_sentence() -> None:
-    text = (
-        "House rules\n\n1. Keys\nThey hang left of the door. Lock up.\n\nLights\n\nTurn them off."
-    )
-    assert [(each.text, each.context) for each in sentences([text])] == [
-        ("House rules", ""),
-        ("1. Keys", ""),
-        ("They hang left of the door.", "1. Keys"),
-        ("Lock up.", "1. Keys: They hang left of the door."),
-        ("Lights", ""),
-        ("Turn them off.", "Lights"),
-    ]
 
 
 @pytest.mark.parametrize(
@@ -208,17 +209,6 @@ def test_other_short_lines_do_not(text: str) -> None:
     *lines, last = sentences([text, "On another page."])
     assert "\n".join(each.text for each in lines) == text
     assert last.context == ""
-
-
-def test_the_number_of_an_item_is_no_sentence() -> None:
-    found = sentences(["Shopping\n1. Buy milk\n2) Buy bread. Two loaves.\n3."])
-    assert [(each.text, each.context) for each in found] == [
-        ("Shopping", ""),
-        ("Buy milk", "Shopping"),
-        ("Buy bread.", "Shopping"),
-        ("Two loaves.", "Buy bread."),
-        ("3.", "Shopping"),
-    ]
 
 
 @pytest.mark.parametrize(

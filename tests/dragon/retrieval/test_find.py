@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -78,6 +79,18 @@ def test_of_two_lines_of_the_right_form_the_one_about_the_thing_asked_for_answer
     apart = {line.id: [line] for line in lines}
     (printer,) = answering(["What is the printer in the office?"], lines, apart, judge())
     assert printer.text.startswith("D-97")
+
+
+def test_lines_of_a_report_about_somebody_answer_although_they_do_not_name_them() -> None:
+    about = "Medical report\nPatient: Tobias Wrenn, born 1988"
+    texts = "Patient: Tobias Wrenn, born 1988", "Height 184 cm, weight 81 kg.", "The cat is small."
+    report = [replace(line, about=about if line.id < 2 else "The cat") for line in numbered(*texts)]
+    asked, shorter = "How much does Tobias weigh?", "How much does weigh?"
+    weight, cat = report[1].text, report[2].text
+    judge = Scripted({(shorter, weight): 5.0, (shorter, cat): 5.0, (asked, weight): -3.0})
+    near = {line.id: report[:2] if line.id < 2 else report[2:] for line in report}
+    (found,) = answering([asked], report, near, judge)
+    assert found.text == weight
 
 
 def test_a_heading_is_read_where_it_changes() -> None:

@@ -15,6 +15,7 @@ from dragon.retrieval.lexical import (
     match_expression,
     slips,
     stem,
+    without,
     words,
 )
 
@@ -122,3 +123,19 @@ def test_what_is_no_word_is_replaced(question: str, near: dict[str, str], expect
 )
 def test_words_of_every_sentence_tell_nothing(question: str, said: list[str]) -> None:
     assert content_words(question) == said
+
+
+@pytest.mark.parametrize(
+    ("question", "shorter"),
+    [
+        ("What was Tobias's blood pressure?", "What was blood pressure?"),
+        ("When does the clinic open?", "When does the open?"),
+        ("Which doctor saw the patient in 1988?", "Which doctor saw the patient in 1988?"),
+        ("Where is the car park?", "Where is the car park?"),
+    ],
+)
+def test_a_question_is_shortened_by_the_names_of_what_a_document_is_about(
+    question: str, shorter: str
+) -> None:
+    about = "Harlow Clinic\nPatient: Tobias Wrenn, born 1988\nParking: car park at the quay"
+    assert without(question, about) == shorter

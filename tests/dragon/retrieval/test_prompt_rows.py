@@ -88,13 +88,6 @@ def test_a_side_with_a_passage_counts_more_than_one_without() -> None:
     assert weighed.relevance > BARE_RELEVANCE
 
 
-def test_only_a_text_to_continue_is_weighed_by_cosine() -> None:
-    assert Answers.WORDS.continues(raw=True)
-    assert Answers.LINES.continues(raw=True)
-    assert not Answers.QUOTES.continues(raw=True)
-    assert not any(style.continues(raw=False) for style in Answers)
-
-
 @pytest.mark.parametrize(
     ("setting", "quotes", "expected"),
     [
@@ -110,12 +103,12 @@ def test_the_setting_rules_and_else_the_model(
     assert Answers.of(setting, quotes=quotes) is expected
 
 
-def test_a_text_to_continue_keeps_rows_and_so_do_quotes() -> None:
-    assert Answers.WORDS.on(raw=False) is Answers.WORDS
-    assert Answers.WORDS.on(raw=True) is Answers.ROWS
-    for raw in (False, True):
-        assert Answers.QUOTES.on(raw=raw) is Answers.QUOTES
-        assert Answers.ROWS.on(raw=raw) is Answers.ROWS
+def test_a_text_to_continue_has_rows_weighed_by_cosine_unless_the_model_quotes() -> None:
+    for style in Answers:
+        assert (style.on(raw=False), style.continues(raw=False)) == (style, False)
+        quotes = style is Answers.QUOTES
+        assert style.on(raw=True) is (Answers.QUOTES if quotes else Answers.ROWS)
+        assert style.continues(raw=True) is not quotes
 
 
 # Documents gain as the text comes to speak of them.

@@ -23,7 +23,7 @@ from harness import warm
 from harness.faults.disk import small_disk
 from peer.corpus import builder as module
 from peer.corpus.builder import Sharding, build
-from peer.corpus.parts import Workers
+from peer.corpus.parts import embedded
 from peer.corpus.store import Corpus
 from peer.corpus.versions import Manifest
 from tests.peer.corpus.sources import (
@@ -72,7 +72,7 @@ def test_every_format_gives_the_same_corpus(tmp_path: Path, write) -> None:
     assert files(out, "v1") == files(tmp_path / "other", "v1")
     assert held(out, "v1") == held(tmp_path / "other", "v1")
     corpus = Corpus.open(out, StandIn())
-    assert corpus.info() == info
+    assert corpus.manifest == info
     corpus.close()
     count = sum(len(sentences([text])) for _, _, text in PASSAGES)
     assert (info.documents, info.passages, info.dimension) == (3, count, StandIn.dim)
@@ -144,12 +144,12 @@ def test_an_older_version_stays_until_the_next_but_one(tmp_path: Path) -> None:
     source.write_text("1\tTitle\tText\nbroken\n")
     with pytest.raises(DocumentError):
         build(source, out, StandIn())
-    assert Corpus.open(out).info() == first
+    assert Corpus.open(out).manifest == first
     for number in (2, 3):
         rows(source, range(number))
         build(source, out, StandIn())
         corpus = Corpus.open(out)
-        assert (corpus.version, corpus.info().documents) == (f"v{number}", number)
+        assert (corpus.version, corpus.manifest.documents) == (f"v{number}", number)
         corpus.close()
     assert sorted(path.name for path in out.iterdir()) == ["current", "v2", "v3"]
 
@@ -276,8 +276,8 @@ def test_a_full_disk_is_told_and_the_build_goes_on(tmp_path: Path) -> None:
 def test_several_processes_make_what_one_makes(tmp_path: Path) -> None:
     source = rows(tmp_path / "source", range(60))
     build(source, tmp_path / "one", embedder())
-    with Workers(2, None, source) as workers:
-        build(source, tmp_path / "two", embedder(), workers=workers)
+    several = partial(embedded, count=2, embedder=None, source=source)
+    build(source, tmp_path / "two", embedder(), embed=several)
     assert held(tmp_path / "one", "v1") == held(tmp_path / "two", "v1")
     one, two = (Corpus.open(tmp_path / each)._shards[0] for each in ("one", "two"))
     assert two.vectors(range(1, 121)) == pytest.approx(one.vectors(range(1, 121)), abs=2e-3)

@@ -12,7 +12,7 @@ import pytest
 from dragon.retrieval.embedder import Embedder
 from harness.services import DEMO_CORPUS
 from peer.corpus.builder import build, embedded_texts
-from peer.corpus.prebuilt import Prebuilt, write
+from peer.corpus.prebuilt import prebuilt, write
 from tests.samples import embedder
 
 
@@ -36,7 +36,7 @@ def test_the_demo_corpus_is_built_without_embedding(tmp_path: Path) -> None:
 
 def test_its_vectors_are_those_of_the_embedder() -> None:
     some = embedded_texts(DEMO_CORPUS)[::100]
-    known = Prebuilt.of(DEMO_CORPUS, embedder()).embed(some)
+    known = prebuilt(DEMO_CORPUS, embedder())(some)
     np.testing.assert_allclose(known, embedder().embed(some), atol=1e-3)
 
 
@@ -55,14 +55,10 @@ def test_what_has_changed_is_embedded(source: Path, tmp_path: Path) -> None:
     assert counting.seen == ["Tea is served at five. (Tea)"]
 
 
-def test_another_embedder_embeds_all(source: Path, tmp_path: Path) -> None:
-    counting = Counting("another")
-    build(source, tmp_path / "corpus", counting)
-    assert len(counting.seen) == 2
-
-
-def test_a_damaged_file_is_no_fault(source: Path, tmp_path: Path) -> None:
-    source.with_suffix(".safetensors").write_bytes(b"no vectors")
-    counting = Counting()
+@pytest.mark.parametrize("fault", ["of another embedder", "damaged"])
+def test_vectors_that_are_of_no_use_are_no_fault(source: Path, tmp_path: Path, fault: str) -> None:
+    counting = Counting("another") if fault == "of another embedder" else Counting()
+    if fault == "damaged":
+        source.with_suffix(".safetensors").write_bytes(b"no vectors")
     build(source, tmp_path / "corpus", counting)
     assert len(counting.seen) == 2

@@ -69,17 +69,15 @@ def test_its_lists_stay_on_disk(file: VectorFile, path: Path) -> None:
     assert isinstance(lists, faiss.OnDiskInvertedLists)
 
 
-def test_vectors_are_read_by_their_ids(file: VectorFile) -> None:
-    kept = drawn(COUNT).astype(np.float16).astype(np.float32)
-    found = file.vectors([3 * 1234 + 5, 5, 3 * (COUNT - 1) + 5])
-    assert found.tolist() == kept[[1234, 0, COUNT - 1]].tolist()
-
-
-def test_blocks_are_all_vectors_in_order(file: VectorFile, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_vectors_are_read_in_order_and_by_their_ids(
+    file: VectorFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("peer.corpus.shard._BLOCK", 700)
     ids, vectors = map(np.concatenate, zip(*file.blocks(), strict=True))
     assert ids.tolist() == list(range(5, 3 * COUNT + 5, 3))
     assert np.array_equal(vectors, drawn(COUNT).astype(np.float16).astype(np.float32))
+    places = [1234, 0, COUNT - 1]
+    assert np.array_equal(file.vectors(ids[places]), vectors[places])
 
 
 def test_the_same_vectors_give_the_same_index(file: VectorFile, path: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dragon.errors import ConfigurationError
-from dragon.retrieval.chunking import MOST_BYTES, embedded_text, sentences
+from dragon.retrieval.chunking import embedded_text, sentences
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.find import ranked
 from dragon.retrieval.index import Vectors
@@ -23,7 +23,7 @@ from peer.corpus.builder import Sharding, build
 from peer.corpus.shard import PASSAGES as DATABASE
 from peer.corpus.store import Corpus
 from tests.peer.corpus.sources import PASSAGES, StandIn, rows, tsv
-from tests.samples import embedder, prose
+from tests.samples import embedder
 
 
 def searched(corpus: Corpus, question: str, k: int = 3) -> list[tuple[str, str, str]]:
@@ -55,23 +55,6 @@ def test_hits_carry_their_score(small: Path) -> None:
     shared = coverage(asked, embedded_text(hit.text, context))
     assert shared > 0
     assert hit.score == pytest.approx(float(query.vector @ passage) + WORDS * shared, abs=1e-5)
-    corpus.close()
-
-
-def test_long_texts_become_several_passages(tmp_path: Path) -> None:
-    text = " ".join(prose(30).split())
-    source = tmp_path / "source"
-    source.write_text(f"7\tLedger\t{text}\n8\t\tA text without a title.\n")
-    info = build(source, tmp_path / "corpus", embedder())
-    assert info.documents == 2
-    assert info.passages > 5
-    corpus = Corpus.open(tmp_path / "corpus")
-    asked = "the stone keeper's blue ledger"
-    hits = corpus.search(asked, embedder().embed([asked])[0], 100)
-    parts = [hit.text for hit in sorted(hits, key=lambda hit: hit.id) if hit.document == "7"]
-    assert " ".join(parts) == text
-    assert all(len(part) <= MOST_BYTES for part in parts)
-    assert all(hit.title == "Ledger" for hit in hits if hit.document == "7")
     corpus.close()
 
 
@@ -159,17 +142,6 @@ def test_the_rarest_words_are_looked_up_first(one: Corpus, monkeypatch: pytest.M
     assert {key for key, _ in one.worded(question, 99)} == rarest
     monkeypatch.setattr(module, "_PLACES", 0)
     assert one.worded(question, 99) == []
-
-
-def test_an_index_finds_what_all_vectors_compared_find(one: Corpus, made: dict[str, Path]) -> None:
-    indexed = Corpus.open(made["indexed"])
-    texts = [row.text for row in one._shards[0].passages(range(1, 200, 4))]
-    vectors = StandIn().embed([embedded_text(text, "other") for text in texts])
-    shared = [
-        len({*indexed.nearest(vector, 5)} & {*one.nearest(vector, 5)}) / 5 for vector in vectors
-    ]
-    assert sum(shared) / len(shared) > 0.95
-    indexed.close()
 
 
 def test_what_is_no_whole_corpus_is_refused(tmp_path: Path, small: Path) -> None:

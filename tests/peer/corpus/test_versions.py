@@ -24,7 +24,7 @@ def versions(tmp_path: Path) -> Versions:
 def documents(versions: Versions) -> int:
     corpus = Corpus.open(versions.root)
     corpus.close()
-    return corpus.info().documents
+    return corpus.manifest.documents
 
 
 def test_a_version_is_served_once_it_is_named(versions: Versions) -> None:

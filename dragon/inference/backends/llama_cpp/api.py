@@ -20,7 +20,6 @@ from dragon.errors import ConfigurationError
 log = logging.getLogger(__name__)
 
 INSTALL = "pip install dragon-rag"
-
 NO_ROOM = 1
 """The status of `llama_decode` if there are too few cells; it has computed nothing then."""
 ABORTED = 2
@@ -78,7 +77,6 @@ model_t llama_model_load_from_file(const char *path, model_params params);
 void llama_model_free(model_t model);
 bool llama_model_is_recurrent(model_t model);
 bool llama_model_is_hybrid(model_t model);
-bool llama_model_has_encoder(model_t model);
 vocab_t llama_model_get_vocab(model_t model);
 int32_t llama_vocab_n_tokens(vocab_t vocab);
 
@@ -110,6 +108,8 @@ size_t llama_state_seq_set_data(context_t context, const uint8_t *from, size_t s
 
 adapter_t llama_adapter_lora_init(model_t model, const char *path);
 int32_t llama_set_adapters_lora(context_t context, adapter_t *adapters, size_t n, float *scales);
+
+size_t strlen(const char *text);
 """
 
 _MODEL_DEFAULTS = {
@@ -146,15 +146,15 @@ _CONTEXT_DEFAULTS = {
 
 FFI = cffi.FFI()
 FFI.cdef(DECLARATIONS)
-_COMPLAINTS: deque[str] = deque(maxlen=3)
+_COMPLAINTS: deque[str] = deque(maxlen=1)
+_ERROR = 4  # a level of its log
 
 
 @cache
 def library() -> Any:
     """The library, checked and initialised. Raises `ConfigurationError` if none fits."""
     opened = FFI.dlopen(str(_path()))
-    refusal = misfit(opened)
-    if refusal:
+    if refusal := misfit(opened):
         raise ConfigurationError(
             f"the installed xllamacpp contains another llama.cpp than this program supports "
             f"({refusal}): {INSTALL}"
@@ -185,9 +185,7 @@ def misfit(opened: Any) -> str:
 
 def complaint() -> str:
     """Return and clear the last error that llama.cpp logged."""
-    said = _COMPLAINTS[-1] if _COMPLAINTS else "it does not say why"
-    _COMPLAINTS.clear()
-    return said
+    return _COMPLAINTS.pop() if _COMPLAINTS else "it does not say why"
 
 
 def strlen() -> Any:
@@ -196,9 +194,6 @@ def strlen() -> Any:
     A callback in Python would wait for the interpreter hundreds of times per step.
     """
     return FFI.cast("bool (*)(void *)", FFI.addressof(FFI.dlopen(None), "strlen"))
-
-
-FFI.cdef("size_t strlen(const char *text);")
 
 
 @FFI.callback("void (int, const char *, void *)")  # type: ignore[untyped-decorator]
@@ -210,15 +205,11 @@ def _LOG(level: int, text: Any, _data: Any) -> None:  # noqa: N802
         _COMPLAINTS.append(line)
 
 
-_ERROR = 4
-
-
 def _path() -> Path:
+    """The library's file: importing the package takes memory for a server that is not used."""
     spec = importlib.util.find_spec("xllamacpp")
     if spec is None or not spec.submodule_search_locations:
         raise ConfigurationError(f".gguf files need llama.cpp: {INSTALL}")
-    folder = Path(next(iter(spec.submodule_search_locations)))
-    # Opened by its path: importing the package takes memory for a server that is not used.
-    if found := sorted(folder.glob("xllamacpp*.so")):
-        return found[0]
+    for found in Path(next(iter(spec.submodule_search_locations))).glob("xllamacpp*.so"):
+        return found
     raise ConfigurationError(f"the installed xllamacpp has no llama.cpp in it: {INSTALL}")

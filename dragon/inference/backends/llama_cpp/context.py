@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +42,8 @@ class SequencePiece:
         cut = min(len(self.tokens), tokens, silent + outputs)
         first = max(0, cut - silent)
         return (
-            replace(self, tokens=self.tokens[:cut], outputs=first),
-            replace(
-                self,
-                start=self.start + cut,
-                tokens=self.tokens[cut:],
-                outputs=self.outputs - first,
-            ),
+            SequencePiece(self.sequence, self.start, self.tokens[:cut], first),
+            SequencePiece(self.sequence, self.start + cut, self.tokens[cut:], self.outputs - first),
         )
 
 
@@ -98,7 +94,11 @@ class Context:
         with self._watched(cancelled):
             status = self._lib.llama_decode(self._context, batch)
         if status == 0:
-            return self._logits(sum(piece.outputs for piece in pieces))
+            shape = sum(piece.outputs for piece in pieces), self._vocab_size
+            if shape[0] == 0:
+                return np.empty(shape, np.float32)
+            held = api.FFI.buffer(self._lib.llama_get_logits(self._context), 4 * math.prod(shape))
+            return np.frombuffer(held, np.float32).reshape(shape)
         for piece in pieces:
             self.cut(piece.sequence, piece.start)
         if status == api.ABORTED:
@@ -122,11 +122,10 @@ class Context:
     def read(self, sequence: int) -> bytes:
         """A sequence's keys and values, in llama.cpp's format."""
         size = self._lib.llama_state_seq_get_size(self._context, sequence)
-        state = bytearray(size)
-        into = api.FFI.from_buffer("uint8_t[]", state)
-        if self._lib.llama_state_seq_get_data(self._context, into, size, sequence) != size:
+        state = api.FFI.new("uint8_t[]", size)
+        if self._lib.llama_state_seq_get_data(self._context, state, size, sequence) != size:
             raise DragonError(f"llama.cpp returned no state: {api.complaint()}")
-        return bytes(state)
+        return bytes(api.FFI.buffer(state))
 
     def write(self, sequence: int, state: bytes) -> None:
         """Fill an empty sequence with what `read` returned. Raises `DragonError` on failure."""
@@ -154,8 +153,7 @@ class Context:
         if self.positions >= self._most:
             return False
         size = self._lib.llama_state_get_size(self._context)
-        state = bytearray(size)
-        held = api.FFI.from_buffer("uint8_t[]", state)
+        held = api.FFI.new("uint8_t[]", size)
         written = self._lib.llama_state_get_data(self._context, held, size)
         self._lib.llama_free(self._context)  # before allocating the larger one: both need not fit
         self.positions = min(2 * self.positions, self._most)
@@ -173,13 +171,6 @@ class Context:
     @property
     def _memory(self) -> Any:
         return self._lib.llama_get_memory(self._context)
-
-    def _logits(self, outputs: int) -> Logits:
-        if outputs == 0:
-            return np.empty((0, self._vocab_size), np.float32)
-        size = 4 * outputs * self._vocab_size
-        held = api.FFI.buffer(self._lib.llama_get_logits(self._context), size)
-        return np.frombuffer(held, np.float32).reshape(outputs, self._vocab_size)
 
     def _made(self) -> Any:
         params = self._lib.llama_context_default_params()
@@ -252,18 +243,8 @@ class _Batch:
             self._position[start:end] = np.arange(piece.start, piece.start + end - start)
             self._output[start:end] = 0
             self._output[end - piece.outputs : end] = 1
-        return api.FFI.new(
-            "batch_t *",
-            (
-                end,
-                self._tokens,
-                api.FFI.NULL,
-                self._positions,
-                self._counts,
-                self._pointers,
-                self._wanted,
-            ),
-        )[0]
+        fields = (self._tokens, api.FFI.NULL, self._positions, self._counts, self._pointers)
+        return api.FFI.new("batch_t *", (end, *fields, self._wanted))[0]
 
 
 _HALF = 1  # the type code of half precision
@@ -274,19 +255,16 @@ class RowState:
     """Keys, then values, of a row's first tokens: per layer one token after another, float16.
 
     Only these numbers are kept on disk or cross a link: llama.cpp's own reader, which trusts its
-    input, sees nothing but what `StateLayout` builds around them. `data` is the form used on the
-    link and in files.
+    input, sees nothing but what `StateLayout` builds around them.
     """
 
     data: bytes
 
     def pack(self) -> bytes:
-        """Encoded for the link."""
+        """Encoded for the link, and for files."""
         return self.data
 
-    def dump(self) -> bytes:
-        """Encoded for a file."""
-        return self.data
+    dump = pack
 
 
 @dataclass(frozen=True)
@@ -321,11 +299,6 @@ class StateLayout:
         found = cls(state[:8], streams, between, tuple(widths))
         return found if found.wrap(found.unwrap(state)) == state else None
 
-    @property
-    def width(self) -> int:
-        """Bytes of a token's keys and values."""
-        return sum(self.widths)
-
     def unwrap(self, state: bytes) -> RowState:
         """The numbers in a state that llama.cpp wrote."""
         place = 12
@@ -354,14 +327,14 @@ class StateLayout:
         return b"".join(parts)
 
     def tokens(self, kept: RowState) -> int:
-        """The number of tokens in a state."""
-        return len(kept.data) // self.width
+        return len(kept.data) // sum(self.widths)
 
     def check(self, data: bytes) -> RowState:
         """Validate a state from elsewhere; raises `FrameError` for what no model computes.
 
         A NaN would outlive its answer in the cache: even if it is masked, 0 times NaN is NaN.
         """
-        if len(data) % self.width or not np.isfinite(np.frombuffer(data, np.float16)).all():
+        odd = len(data) % sum(self.widths)
+        if odd or not np.isfinite(np.frombuffer(data, np.float16)).all():
             raise FrameError("document KV must be whole and finite")
         return RowState(data)

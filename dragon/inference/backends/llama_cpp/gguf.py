@@ -55,11 +55,7 @@ class GgufHeader:
                 )
             ) from error
         name = str(fields.get("general.architecture", ""))
-        own = {
-            key.removeprefix(f"{name}."): value
-            for key, value in fields.items()
-            if key.startswith(f"{name}.")
-        }
+        own = {key.removeprefix(f"{name}."): value for key, value in fields.items()}
         layers = int(own.get("block_count", 0))
         heads = own.get("attention.head_count_kv", own.get("attention.head_count", 0))
         all_heads = sum(heads) if isinstance(heads, list) else layers * int(heads)

@@ -120,32 +120,12 @@ class LlamaCpp:
     @cached_property
     def weights(self) -> str:
         """Identifies the content of the file, and of the adapter's."""
-        digests = []
-        for path in self._files:
-            with path.open("rb") as file:
-                digests.append(hashlib.file_digest(file, "sha256").hexdigest())
-        return "+".join(digests)
+        return "+".join(map(_digest, self._files))
 
     def begin(self, slots: Sequence[int], *, adapted: bool) -> None:
         for slot in slots:
             self._end(slot)
             self._runs[slot] = self._store.take(adapted=adapted and len(self._files) > 1)
-
-    def feed(
-        self,
-        slots: Sequence[int],
-        starts: Sequence[int],
-        tokens: torch.Tensor,
-        *,
-        cancelled: Callable[[], bool] = never,
-    ) -> None:
-        """As `Backend.feed`; less than a whole piece is computed with what follows."""
-        jobs = []
-        for row in zip(slots, starts, tokens.tolist(), strict=True):
-            run = self._placed(*row)
-            self._reuse(run, len(run.tokens))
-            jobs.append(_Job(run, run.held + (len(run.tokens) - run.held) // PIECE * PIECE))
-        self._compute(jobs, starts, cancelled)
 
     def forward(
         self,
@@ -162,10 +142,12 @@ class LlamaCpp:
         for run in [self._placed(*row) for row in rows]:
             end = len(run.tokens)
             self._reuse(run, end - outputs)
+            if not outputs:  # less than a whole piece is computed with what follows
+                end = run.held + (end - run.held) // PIECE * PIECE
             jobs.append(_Job(run, end, outputs))
         logits = self._compute(jobs, starts, cancelled)
         for job in jobs:
-            job.run.prompt = False
+            job.run.prompt = job.run.prompt and not outputs
         return torch.stack(logits)
 
     @cached_property
@@ -213,7 +195,7 @@ class LlamaCpp:
             raise ValueError(str(error)) from error
 
     def packed_bytes(self, tokens: int) -> int:
-        return self._whole(tokens) * self._written_by.width
+        return self._whole(tokens) * sum(self._written_by.widths)
 
     def close(self) -> None:
         self._context.close()
@@ -292,7 +274,8 @@ class LlamaCpp:
             for job, start in zip(jobs, starts, strict=True):
                 self._cut(job.run, start)
             raise
-        return [torch.cat(found[job.run]) if job.outputs else torch.empty(0) for job in jobs]
+        nothing = torch.empty(0, self.vocab_size)
+        return [torch.cat(found[job.run]) if job.outputs else nothing for job in jobs]
 
     def _batches(self, jobs: Sequence[_Job]) -> Iterator[list[tuple[KeptTokens, SequencePiece]]]:
         """The jobs' pieces in as few batches as possible; in exact mode one piece per batch."""
@@ -315,16 +298,12 @@ class LlamaCpp:
     def _pieces(self, job: _Job) -> Iterator[SequencePiece]:
         """The pieces to compute of a job: one, or those that exact mode prescribes."""
         run, start = job.run, job.run.held
-        size = job.end - start
-        if self._exact:
-            size = EXACT_BLOCK if run.prompt else 1
+        size = job.end - start if not self._exact else EXACT_BLOCK if run.prompt else 1
         silent = job.end - job.outputs
         while start < job.end:
-            tokens = run.tokens[start : min(start + size, job.end)]
-            end = start + len(tokens)
-            yield SequencePiece(
-                run.sequence, start, tokens, end - max(start, silent) if end > silent else 0
-            )
+            end = min(start + size, job.end)
+            outputs = max(0, end - max(start, silent))
+            yield SequencePiece(run.sequence, start, run.tokens[start:end], outputs)
             start = end
 
     def _roomy(self, call: Callable[[], T]) -> T:
@@ -333,9 +312,14 @@ class LlamaCpp:
             try:
                 return call()
             except NoRoomError:
-                made = self._store.evict() if not self._context.apart else False
-                if not made and not self._context.grow():
+                evicted = not self._context.apart and self._store.evict()
+                if not evicted and not self._context.grow():
                     raise
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def load_weights(path: Path, tokens: int) -> Any:

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 from dragon.errors import ModelServerError
 from dragon.inference.tokenizer import Tokenizer
-from dragon.localizable import localizable
 
 
 @dataclass(frozen=True)
@@ -63,15 +62,6 @@ class Dialect(ABC):
         """
 
 
-def raise_failed(event: dict[str, Any]) -> None:
-    """Raises `ModelServerError` for an event that is an error."""
-    if error := event.get("error"):
-        message = error.get("message", error) if isinstance(error, dict) else error
-        raise ModelServerError(
-            localizable("server.failed", "the model server failed: {why}", why=str(message))
-        )
-
-
 LIKELIEST = 256
 """So many tokens hold 98 % of nearly every distribution, as much as the wire form does."""
 
@@ -89,7 +79,6 @@ class LlamaServer(Dialect):
     letter: int
 
     def body(self, tokens: Sequence[int], ahead: int) -> dict[str, Any]:
-        """As `Dialect.body`; the server finds the slot that holds most of the text."""
         return {
             "prompt": list(tokens),
             "model": self.model,
@@ -104,15 +93,13 @@ class LlamaServer(Dialect):
         }
 
     def spelled(self, tokens: Sequence[int]) -> dict[str, Any] | None:
-        """As `Dialect.spelled`.
+        """As `Dialect.spelled`: the server reports nothing for a token that is part of a character.
 
-        The server reports nothing for a token that is part of a character. So it is forced to write
-        a letter; the probabilities are those without the bias.
+        So it is forced to write a letter; the probabilities are those without the bias.
         """
         return {**self.body(tokens, 1), "logit_bias": [[self.letter, 1e6]]}
 
     def positions(self, event: dict[str, Any], told: int) -> tuple[list[Position], bool]:
-        raise_failed(event)
         if event["stop"]:
             return [], True
         if event["tokens_predicted"] != told + 1:
@@ -131,9 +118,8 @@ NUMBERED = "token_id:"
 class OpenAIStyle(Dialect):
     """Completions as OpenAI defined them: vLLM, SGLang, Ray Serve LLM and others.
 
-    `takes_ids`: prompts are token ids, else text that is tokenized into the same tokens.
-
-    Names of tokens are ids, or else their text; a token that shares its text has no name.
+    `takes_ids`: prompts are token ids, else text that is tokenized into the same tokens. Names of
+    tokens are ids, or else their text; a token that shares its text has no name.
     """
 
     path = "/v1/completions"
@@ -159,7 +145,6 @@ class OpenAIStyle(Dialect):
         }
 
     def positions(self, event: dict[str, Any], told: int) -> tuple[list[Position], bool]:
-        raise_failed(event)
         if not event["choices"]:  # token counts, at the end
             return [], False
         choice = event["choices"][0]
@@ -171,18 +156,20 @@ class OpenAIStyle(Dialect):
         drawn = choice.get("token_ids") or ()
         if len(drawn) != len(likeliest):
             drawn = [self.token(name) for name in logprobs["tokens"]]
-        return [self._position(*each) for each in zip(likeliest, drawn, strict=True)], ended
+        positions = []
+        for named, token in zip(likeliest, drawn, strict=True):
+            found = {self.token(name): value for name, value in named.items()}
+            found.pop(None, None)
+            positions.append(
+                Position([t for t in found if t is not None], [*found.values()], token)
+            )
+        return positions, ended
 
     def token(self, name: str) -> int | None:
         """The token that a server's name stands for; None if there is no unique one."""
         if name.startswith(NUMBERED):
             return int(name.removeprefix(NUMBERED))
         return self.tokenizer.by_text.get(name)
-
-    def _position(self, likeliest: dict[str, float], drawn: int | None) -> Position:
-        named = {self.token(name): value for name, value in likeliest.items()}
-        named.pop(None, None)
-        return Position([t for t in named if t is not None], list(named.values()), drawn)
 
     def _text(self, tokens: Sequence[int]) -> str:
         text = self.tokenizer.text_of(tokens)

@@ -7,17 +7,9 @@ from collections.abc import Collection
 from typing import Any
 
 from dragon.errors import ConfigurationError, ModelServerError
-from dragon.inference.backends.model_server.dialects import (
-    NUMBERED,
-    Dialect,
-    LlamaServer,
-    OpenAIStyle,
-)
-from dragon.inference.backends.model_server.endpoint import (
-    LostError,
-    RefusedError,
-    ServerClient,
-)
+from dragon.inference.backends.model_server import dialects
+from dragon.inference.backends.model_server.dialects import Dialect, LlamaServer, OpenAIStyle
+from dragon.inference.backends.model_server.endpoint import LostError, RefusedError, ServerClient
 from dragon.inference.tokenizer import Tokenizer
 
 log = logging.getLogger(__name__)
@@ -51,10 +43,8 @@ def find(endpoint: ServerClient, tokenizer: Tokenizer, name: str | None) -> Dial
         ) from error
     except ModelServerError as error:
         if isinstance(error, RefusedError) and error.status in (401, 403):
-            what = "refuses this key" if endpoint.key else "wants a key"
-            raise ConfigurationError(
-                f"DRAGON_MODEL_KEY: the model server at {endpoint.url} {what}"
-            ) from error
+            does = "refuses this key" if endpoint.key else "wants a key"
+            raise _unfit(endpoint, does, "DRAGON_MODEL_KEY") from error
         raise ConfigurationError(f"DRAGON_MODEL: {endpoint.url}: {error.message}") from error
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise ConfigurationError(
@@ -64,14 +54,13 @@ def find(endpoint: ServerClient, tokenizer: Tokenizer, name: str | None) -> Dial
         log.warning(
             "%s is asked without encryption: use https:// beyond this machine", endpoint.url
         )
-    log.info(
-        "%s runs %s: %d likeliest tokens, context %d",
-        endpoint.url,
-        dialect.model,
-        dialect.likeliest,
-        dialect.context,
-    )
+    found = dialect.model, dialect.likeliest, dialect.context
+    log.info("%s runs %s: %d likeliest tokens, context %d", endpoint.url, *found)
     return dialect
+
+
+def _unfit(endpoint: ServerClient, does: str, setting: str = "DRAGON_MODEL") -> ConfigurationError:
+    return ConfigurationError(f"{setting}: the model server at {endpoint.url} {does}")
 
 
 def _find(endpoint: ServerClient, tokenizer: Tokenizer, name: str | None) -> Dialect:
@@ -96,9 +85,7 @@ def _chosen(endpoint: ServerClient, models: dict[str, Any], name: str | None) ->
     names = ", ".join(sorted(models)) or "none"
     if name is not None:
         if name not in models:
-            raise ConfigurationError(
-                f"DRAGON_MODEL_NAME: the model server at {endpoint.url} has no {name}, but: {names}"
-            )
+            raise _unfit(endpoint, f"has no {name}, but: {names}", "DRAGON_MODEL_NAME")
         return models[name]
     if len(models) != 1:
         raise ConfigurationError(
@@ -108,10 +95,8 @@ def _chosen(endpoint: ServerClient, models: dict[str, Any], name: str | None) ->
 
 
 def _other_vocabulary(endpoint: ServerClient, model: str) -> ConfigurationError:
-    return ConfigurationError(
-        f"DRAGON_TOKENIZER: the model server at {endpoint.url} has another vocabulary: name the "
-        f"tokenizer of {model}"
-    )
+    does = f"has another vocabulary: name the tokenizer of {model}"
+    return _unfit(endpoint, does, "DRAGON_TOKENIZER")
 
 
 def _llama_server(endpoint: ServerClient, tokenizer: Tokenizer, model: Any) -> Dialect:
@@ -150,10 +135,8 @@ def _openai_style(
                 reply = endpoint.ask("POST", dialect.path, asked, patience=_LOADING_S)
             except RefusedError as error:
                 if error.status in (404, 405):
-                    raise ConfigurationError(
-                        f"DRAGON_MODEL: the model server at {endpoint.url} only chats, and does "
-                        f"not continue a text: {_INSTEAD}"
-                    ) from error
+                    does = f"only chats, and does not continue a text: {_INSTEAD}"
+                    raise _unfit(endpoint, does) from error
                 if error.status not in (400, 422):
                     raise
                 refused = error
@@ -161,10 +144,8 @@ def _openai_style(
             if (reply.get("usage") or {}).get("prompt_tokens", len(sample)) != len(sample):
                 break  # it did not read the ids as tokens
             return _checked(endpoint, dialect, reply, asked, checked=checked)
-    raise ConfigurationError(
-        f"DRAGON_MODEL: the model server at {endpoint.url} does not complete a text as it is: "
-        f"{refused.message if refused else 'it reads other tokens'}; {_INSTEAD}"
-    )
+    why = refused.message if refused else "it reads other tokens"
+    raise _unfit(endpoint, f"does not complete a text as it is: {why}; {_INSTEAD}")
 
 
 def _checked(
@@ -178,18 +159,15 @@ def _checked(
     """The dialect, once the server is known to name the likeliest tokens of the same vocabulary."""
     choice = reply["choices"][0]
     if not (choice.get("logprobs") or {}).get("top_logprobs"):
-        raise ConfigurationError(
-            f"DRAGON_MODEL: the model server at {endpoint.url} does not name the likeliest tokens "
-            f"(logprobs) of a text: {_INSTEAD}"
-        )
+        does = "does not name the likeliest tokens (logprobs) of a text"
+        raise _unfit(endpoint, f"{does}: {_INSTEAD}")
     names = choice["logprobs"]["top_logprobs"][0]
-    by_text = not all(name.startswith(NUMBERED) for name in names)
+    by_text = not all(name.startswith(dialects.NUMBERED) for name in names)
     if by_text and not dialect.tokenizer.byte_level:
-        raise ConfigurationError(
-            f"DRAGON_MODEL: the model server at {endpoint.url} names tokens by their text, which "
-            f"two tokens of this tokenizer share: {_INSTEAD}"
-        )
-    same = not by_text or are_tokens(dialect.tokenizer, names)
+        does = "names tokens by their text, which two tokens of this tokenizer share"
+        raise _unfit(endpoint, f"{does}: {_INSTEAD}")
+    whole = [name for name in names if "\ufffd" not in name]
+    same = not by_text or (bool(whole) and nearly_all_in(whole, dialect.tokenizer.by_text))
     if same and not checked and dialect.takes_ids:
         # It must read these token ids as it reads their text.
         text = dialect.tokenizer.text_of(asked["prompt"])
@@ -224,12 +202,6 @@ def same_vocabulary(endpoint: ServerClient, tokenizer: Tokenizer, model: str) ->
     if not isinstance(said, str):
         return None
     return said.strip() == "".join(words[token] for token in sampled).strip()
-
-
-def are_tokens(tokenizer: Tokenizer, names: Collection[str]) -> bool:
-    """Whether a server's names of tokens are texts of the tokenizer's tokens."""
-    whole = [name for name in names if "\ufffd" not in name]
-    return bool(whole) and nearly_all_in(whole, tokenizer.by_text)
 
 
 def nearly_all_in(names: Collection[str], others: Collection[str]) -> bool:

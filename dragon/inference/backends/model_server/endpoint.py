@@ -10,6 +10,7 @@ import time
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from email.message import Message
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -92,29 +93,27 @@ class ServerClient:
         self.url = url.rstrip("/").removesuffix("/v1")
         self.key = key
         parts = urlsplit(self.url)
-        self._host, self._port, self._base = parts.hostname or "", parts.port, parts.path
-        self.private = parts.scheme == "https" or is_loopback(self._host)
+        host, self._base = parts.hostname or "", parts.path
+        self.private = parts.scheme == "https" or is_loopback(host)
         """Whether nobody in between can read the traffic."""
-        self._context = ssl.create_default_context() if parts.scheme == "https" else None
+        self._connection = partial(http.client.HTTPConnection, host, parts.port)
+        if parts.scheme == "https":
+            context = ssl.create_default_context()
+            self._connection = partial(
+                http.client.HTTPSConnection, host, parts.port, context=context
+            )
 
     def connect(self, timeout: float = _CONNECT_S) -> OpenRequest:
         """Open a connection. Raises `LostError`."""
-        connection = (
-            http.client.HTTPConnection(self._host, self._port, timeout=timeout)
-            if self._context is None
-            else http.client.HTTPSConnection(
-                self._host, self._port, timeout=timeout, context=self._context
-            )
-        )
+        connection = self._connection(timeout=timeout)
         try:
             connection.connect()
         except OSError as error:
-            reason = error.strerror or error
-            raise LostError(
-                localizable(
-                    "server.unreached", "the model server cannot be reached: {why}", why=str(reason)
-                )
-            ) from error
+            why = str(error.strerror or error)
+            message = localizable(
+                "server.unreached", "the model server cannot be reached: {why}", why=why
+            )
+            raise LostError(message) from error
         return OpenRequest(connection, connection.sock)
 
     def send(
@@ -136,27 +135,17 @@ class ServerClient:
             response = exchange.connection.getresponse()
             if response.status == 200:
                 return response
-            reason = _reason(response.read(4096)) or response.reason
+            why = str(_reason(response.read(4096)) or response.reason)
         except (OSError, http.client.HTTPException) as error:
             raise lost(error) from error
-        status = response.status
-        if status in _BUSY:
-            message = localizable(
-                "server.busy",
-                "the model server is busy ({status} {why})",
-                status=str(status),
-                why=str(reason),
-            )
+        status = str(response.status)
+        if response.status in _BUSY:
+            busy = "the model server is busy ({status} {why})"
+            message = localizable("server.busy", busy, status=status, why=why)
             raise BusyError(message, _seconds(response.headers))
-        raise RefusedError(
-            localizable(
-                "server.refused",
-                "the model server refuses the request ({status} {why})",
-                status=str(status),
-                why=str(reason),
-            ),
-            status,
-        )
+        refused = "the model server refuses the request ({status} {why})"
+        message = localizable("server.refused", refused, status=status, why=why)
+        raise RefusedError(message, response.status)
 
     def ask(self, method: str, path: str, body: Any = None, *, patience: float = 0.0) -> Any:
         """The JSON of a reply; a busy server is retried for `patience` seconds.
@@ -190,7 +179,6 @@ class ServerClient:
 
 
 def lost(error: Exception) -> LostError:
-    """The error for a broken connection."""
     return LostError(
         localizable(
             "server.lost",

@@ -80,9 +80,9 @@ class Continuation:
         self._changed = changed
         self._exchange: OpenRequest | None = None
         self._cancelled = threading.Event()
-        self._gone = threading.Event()
         self._after = after if dialect.one_place else None
-        threading.Thread(target=self._run, name="model server", daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name="model server", daemon=True)
+        self._thread.start()
 
     def follows(self, text: Sequence[int], end: int) -> bool:
         """Whether `text[:end]`, which begins with the prompt, matches what it has written.
@@ -111,7 +111,8 @@ class Continuation:
 
     def leave(self) -> None:
         """Wait briefly until a cancelled stream has left the server."""
-        if not self._gone.wait(_LEAVING_S) and self._exchange is not None:
+        self._thread.join(_LEAVING_S)
+        if self._thread.is_alive() and self._exchange is not None:
             self._exchange.hang_up()
 
     # On its own thread.
@@ -125,7 +126,6 @@ class Continuation:
         except Exception as failed:
             log.exception("a model server's completion could not be read")
             error = ModelServerError(f"the model server cannot be understood: {failed!r}")
-        self._gone.set()
         with self._changed:
             self.error, self.ended = error, True
             self._changed.notify_all()
@@ -135,33 +135,30 @@ class Continuation:
         if self._after is not None:
             self._after.leave()
             self._after = None
-        patience, told = Patience(_PATIENCE_S), 0
+        patience = Patience(_PATIENCE_S)
         while not self._cancelled.is_set():
+            before = len(self.positions)
             try:
-                self._read()
+                self._read(before)
                 return
             except UntoldError:
                 return
             except (LostError, BusyError) as error:
                 if self._cancelled.is_set():
                     return
-                if len(self.positions) > told:
-                    patience, told = Patience(_PATIENCE_S), len(self.positions)
+                if len(self.positions) > before:
+                    patience = Patience(_PATIENCE_S)
                 log.warning("%s: %s", self._endpoint.url, error.message)
                 self._cancelled.wait(patience.next(error))
 
-    def _read(self) -> None:
-        """Make one request, for what is not here yet."""
-        before = len(self.positions)
+    def _read(self, before: int) -> None:
+        """Make one request, for what is not here yet: all but the `before` first positions."""
         drawn = [position.drawn for position in self.positions]
         text = [*self.prompt, *(token for token in drawn if token is not None)]
         if before == AHEAD or None in drawn or len(text) > self._dialect.context:
             return
-        body = (
-            self._dialect.spelled(text)
-            if self.spelled
-            else self._dialect.body(text, AHEAD - before)
-        )
+        ahead, spelled = AHEAD - before, self._dialect.spelled
+        body = spelled(text) if self.spelled else self._dialect.body(text, ahead)
         exchange = self._endpoint.connect()
         try:
             with self._changed:
@@ -181,7 +178,9 @@ class Continuation:
         """Read the events of a response, up to its last."""
         for line in response:
             if self._cancelled.is_set():
-                self._leave(response)
+                deadline = time.monotonic() + _LEAVING_S
+                while response.readline() and time.monotonic() < deadline:
+                    pass  # until the server has hung up
                 return
             if not line.startswith(_DATA):
                 continue
@@ -189,6 +188,11 @@ class Continuation:
             if data == b"[DONE]":
                 return
             event = orjson.loads(data)
+            if error := event.get("error"):
+                why = error.get("message", error) if isinstance(error, dict) else error
+                raise ModelServerError(
+                    localizable("server.failed", "the model server failed: {why}", why=str(why))
+                )
             positions, last = self._dialect.positions(event, len(self.positions) - before)
             with self._changed:
                 self.positions += positions
@@ -199,12 +203,6 @@ class Continuation:
         raise LostError(
             localizable("server.ended", "the model server ended its answer in the middle")
         )
-
-    def _leave(self, response: http.client.HTTPResponse) -> None:
-        """Read until the server has hung up."""
-        deadline = time.monotonic() + _LEAVING_S
-        while response.readline() and time.monotonic() < deadline:
-            pass
 
 
 class ServerRow:
@@ -243,7 +241,8 @@ class ModelServer:
         """Detect what the server speaks. Raises `ConfigurationError` as `discovery.find` does."""
         self._endpoint = ServerClient(url, key)
         self._dialect = discovery.find(self._endpoint, tokenizer, name)
-        self.name = self._dialect.model.rpartition("/")[2].removesuffix(".gguf")
+        self.weights = self._dialect.model  # its name, which says no more about it
+        self.name = self.weights.rpartition("/")[2].removesuffix(".gguf")
         self.vocab_size = tokenizer.vocab_size
         self.context = self._dialect.context
         self.ends = tokenizer.end_ids
@@ -251,25 +250,8 @@ class ModelServer:
         self.cache = Slots(len(self._rows), ended=lambda slot: self._rows[slot].end())
         self._changed = threading.Condition()
 
-    @property
-    def weights(self) -> str:
-        """The server's name of the model, which says no more about it."""
-        return self._dialect.model
-
     def begin(self, slots: Sequence[int], *, adapted: bool) -> None:
-        """Do nothing: the server's model is fixed."""
-
-    def feed(
-        self,
-        slots: Sequence[int],
-        starts: Sequence[int],
-        tokens: torch.Tensor,
-        *,
-        cancelled: Callable[[], bool] = never,
-    ) -> None:
-        """As `Backend.feed`; the server reads these tokens with those that follow."""
-        for slot, start, row in zip(slots, starts, tokens.tolist(), strict=True):
-            self._rows[slot].write(start, row)
+        """There is no adapter."""
 
     def forward(
         self,
@@ -332,7 +314,12 @@ class ModelServer:
                 if stream.error is not None:
                     raise stream.error
                 if stream.ended:
-                    self._begin_anew(stream, slot, end)
+                    spelled = not stream.positions
+                    if spelled and (stream.spelled or not self._dialect.spelled(stream.prompt)):
+                        raise ModelServerError(
+                            "the model server reports nothing about the next token"
+                        )
+                    self._follow(slot, end, spelled=spelled)
                 else:
                     self._changed.wait(_LOOK_S)
             if cancelled():
@@ -353,10 +340,3 @@ class ModelServer:
         if not known:
             raise ModelServerError("the model server names no token of this vocabulary")
         logits[list(known)] = torch.tensor(list(known.values()))
-
-    def _begin_anew(self, stream: Continuation, slot: int, end: int) -> None:
-        """Continue with another stream after one ended; raises `ModelServerError` if none can."""
-        spelled = not stream.positions
-        if spelled and (stream.spelled or self._dialect.spelled(stream.prompt) is None):
-            raise ModelServerError("the model server reports nothing about the next token")
-        self._follow(slot, end, spelled=spelled)

@@ -5,12 +5,12 @@ lengths share one forward, and rolling back means forgetting a length: what lies
 positions is masked, and overwritten when the row gets there again.
 
 A row takes the memory it uses, not a context's. Every layer stores parts of `size` positions,
-[parts, size, heads, dim]; a `SlotMemory` maps a slot's positions to parts. On a CPU a part is a
-slot: it has addresses for a whole context, and the operating system gives it memory page by page as
-they are written. A row is then contiguous, and attention reads it in place; gathering it first
-would take longer than the rest of a step. On a GPU torch has no such pages. There a part is a block
-of a pool, a slot has a table of blocks, and rows are gathered, for which a GPU has the bandwidth.
-The pool is also the fallback if addresses cannot be reserved.
+[parts, size, heads, dim]. On a CPU (`Reserved`) a part is a slot: it has addresses for a whole
+context, and the operating system gives it memory page by page as they are written. A row is then
+contiguous, and attention reads it in place; gathering it first would take longer than the rest of a
+step. On a GPU torch has no such pages. There (`Pool`) a part is a block, a slot has a table of
+blocks, and rows are gathered, for which a GPU has the bandwidth. The pool is also the fallback if
+addresses cannot be reserved.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -44,7 +44,7 @@ _NORESERVE = 0x4000 if sys.platform == "linux" else 0  # in `mmap` from Python 3
 class AdjacentRows:
     """Rows in adjacent slots and of similar length: their attention is one call.
 
-    `where` are the parts of memory they lie in, as `SlotMemory.where` says. `mask` [rows, 1, Q, T]
+    `where` are the parts of memory they lie in, as `Reserved.where` says. `mask` [rows, 1, Q, T]
     is 0 where a query may see a key of its slot, else -inf.
     """
 
@@ -52,14 +52,9 @@ class AdjacentRows:
     where: slice | torch.Tensor
     mask: torch.Tensor
 
-    @property
-    def length(self) -> int:
-        """Tokens of the longest row, new ones included."""
-        return self.mask.shape[-1]
-
     def read(self, stored: torch.Tensor) -> torch.Tensor:
         """Read these rows of `stored` [parts, size, heads, dim], as [rows, heads, T, dim]."""
-        return _read(stored, self.where, self.length)
+        return _read(stored, self.where, self.mask.shape[-1])
 
 
 def _read(stored: torch.Tensor, where: slice | torch.Tensor, length: int) -> torch.Tensor:
@@ -74,8 +69,7 @@ class SlotBatch:
     """Where the rows of one forward live: at `positions` int64 [B, Q] of their slots.
 
     `places` int64 [B Q] are these positions in memory, counted over all parts. `length` is the
-    number of tokens of the longest row, new ones included. `cancelled` says whether the forward is
-    no longer wanted.
+    number of tokens of the longest row, new ones included.
     """
 
     positions: torch.Tensor
@@ -119,12 +113,11 @@ class TensorKV:
     values: torch.Tensor
 
     def pack(self) -> bytes:
-        """Encoded for the link: keys, then values, bfloat16, little-endian."""
+        """Keys, then values, bfloat16, little-endian."""
         both = torch.stack([self.keys, self.values]).to(torch.bfloat16)
         return both.view(torch.uint8).numpy().tobytes()
 
     def dump(self) -> bytes:
-        """Encoded for a file, bit-exact."""
         data: bytes = save({"keys": self.keys.contiguous(), "values": self.values.contiguous()})
         return data
 
@@ -159,28 +152,25 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
         """Allocate on first use, when heads, dimension and type are known."""
-        _, heads, _, dim = key_states.shape
-        self.keys = self._cache.layout.zeros(heads, dim, key_states)
-        self.values = self._cache.layout.zeros(heads, dim, value_states)
+        self.keys: torch.Tensor = self._cache.layout.zeros(key_states)
+        self.values: torch.Tensor = self._cache.layout.zeros(value_states)
         self.is_initialized = True
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Store [B, heads, Q, dim] at the batch's positions; return everything stored."""
-        self.store(BATCH.get().places, key_states, value_states)
-        assert self.keys is not None
-        assert self.values is not None
-        return self.keys, self.values
+        return self.store(BATCH.get().places, key_states, value_states)
 
-    def store(self, places: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> None:
-        """Write [B, heads, Q, dim] to these places, int64 [B Q]."""
+    def store(
+        self, places: torch.Tensor, keys: torch.Tensor, values: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Write [B, heads, Q, dim] to these places, int64 [B Q]; return everything stored."""
         if not self.is_initialized:
             self.lazy_initialization(keys, values)
-        assert self.keys is not None
-        assert self.values is not None
         for stored, new in ((self.keys, keys), (self.values, values)):
             stored.flatten(0, 1).index_copy_(0, places, new.transpose(1, 2).flatten(0, 1))
+        return self.keys, self.values
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         """Length and offset of the keys that a query may see."""
@@ -192,7 +182,6 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
         return batch.length - batch.positions.shape[1]
 
     def get_max_length(self) -> int:
-        """Positions a slot has."""
         return self._cache.context
 
 
@@ -207,7 +196,7 @@ class SlotCache(Slots, Cache):  # type: ignore[misc]
     ) -> None:
         Slots.__init__(self, slots, context, room)
         self._device = device
-        self.layout: SlotMemory = slot_memory(slots, context, self.blocks, width, device)
+        self.layout = slot_memory(slots, context, self.blocks, width, device)
         Cache.__init__(self, layers=[SlotLayer(self) for _ in range(layers)])
 
     def batch(
@@ -247,7 +236,6 @@ class SlotCache(Slots, Cache):  # type: ignore[misc]
         return slots
 
     def release(self, slots: list[int]) -> None:
-        """As `Slots.release`; also releases their memory."""
         for slot in slots:
             self.layout.give_back(slot, self.taken[slot])
         super().release(slots)
@@ -267,26 +255,6 @@ class SlotCache(Slots, Cache):  # type: ignore[misc]
             layer.store(places, keys[None], values[None])
 
 
-class SlotMemory(Protocol):
-    """Maps slots' positions to `parts` of `size` positions each."""
-
-    parts: int
-    size: int
-
-    def zeros(self, heads: int, dim: int, like: torch.Tensor) -> torch.Tensor:
-        """Memory of a layer, [parts, size, heads, dim]; zeros, as a masked NaN is still a NaN."""
-
-    def take(self, slot: int, blocks: int) -> None: ...
-
-    def give_back(self, slot: int, blocks: int) -> None: ...
-
-    def places(self, slots: Sequence[int], positions: torch.Tensor) -> torch.Tensor:
-        """The places of `positions` int64 [B, Q] of these slots, over all parts: int64 [B, Q]."""
-
-    def where(self, slots: Sequence[int], length: int) -> slice | torch.Tensor:
-        """The parts with the first `length` positions of adjacent slots, one row per slot."""
-
-
 class Reserved:
     """One part per slot: addresses for its context, and memory for what is written there."""
 
@@ -295,8 +263,13 @@ class Reserved:
         self.size = blocks_of(context) * BLOCK
         self._maps: list[tuple[mmap.mmap, int]] = []  # each with the bytes of a position
 
-    def zeros(self, heads: int, dim: int, like: torch.Tensor) -> torch.Tensor:
-        """Pages of a layer; small ones, since clearing huge ones takes longer than a prefill."""
+    def zeros(self, like: torch.Tensor) -> torch.Tensor:
+        """Memory for the keys or values of a layer, `like` [B, heads, Q, dim].
+
+        It is [parts, size, heads, dim], and zeros, as a masked NaN is still a NaN. The pages are
+        small ones, since clearing huge ones takes longer than a prefill.
+        """
+        _, heads, _, dim = like.shape
         width = heads * dim * like.element_size()
         pages = _reserve(self.parts * self.size * width)
         if hasattr(mmap, "MADV_NOHUGEPAGE"):
@@ -317,16 +290,16 @@ class Reserved:
                 pages.madvise(mmap.MADV_DONTNEED, first, whole)
 
     def places(self, slots: Sequence[int], positions: torch.Tensor) -> torch.Tensor:
-        """Slot after slot."""
+        """The places of `positions` int64 [B, Q] of these slots, over all parts: int64 [B, Q]."""
         return torch.tensor(slots)[:, None] * self.size + positions
 
     def where(self, slots: Sequence[int], length: int) -> slice | torch.Tensor:
-        """The slots themselves."""
+        """The parts with the first `length` positions of adjacent slots, one row per slot."""
         return slice(slots[0], slots[-1] + 1)
 
 
 class Pool:
-    """One part per block, and a table of blocks for every slot."""
+    """As `Reserved`, but with one part per block, and a table of blocks for every slot."""
 
     def __init__(self, blocks: int) -> None:
         self.parts = blocks
@@ -334,9 +307,9 @@ class Pool:
         self._free = list(range(blocks))  # a heap
         self._tables: dict[int, list[int]] = {}
 
-    def zeros(self, heads: int, dim: int, like: torch.Tensor) -> torch.Tensor:
-        shape = (self.parts, self.size, heads, dim)
-        return torch.zeros(shape, dtype=like.dtype, device=like.device)
+    def zeros(self, like: torch.Tensor) -> torch.Tensor:
+        _, heads, _, dim = like.shape
+        return like.new_zeros(self.parts, self.size, heads, dim)
 
     def take(self, slot: int, blocks: int) -> None:
         self._tables[slot] = [heapq.heappop(self._free) for _ in range(blocks)]
@@ -346,16 +319,11 @@ class Pool:
             heapq.heappush(self._free, block)
 
     def places(self, slots: Sequence[int], positions: torch.Tensor) -> torch.Tensor:
-        """Look them up in the tables."""
-        last = int(positions.max()) + 1
-        return self._table(slots, last).gather(1, positions // BLOCK) * BLOCK + positions % BLOCK
+        tables = self.where(slots, int(positions.max()) + 1)
+        return tables.gather(1, positions // BLOCK) * BLOCK + positions % BLOCK
 
-    def where(self, slots: Sequence[int], length: int) -> slice | torch.Tensor:
-        """The slots' blocks, int64 [slots, blocks]."""
-        return self._table(slots, length)
-
-    def _table(self, slots: Sequence[int], length: int) -> torch.Tensor:
-        """The tables; shorter rows repeat their first block: what is past their end is masked."""
+    def where(self, slots: Sequence[int], length: int) -> torch.Tensor:
+        """int64 [slots, blocks]; short rows repeat a block: what is past their end is masked."""
         blocks = blocks_of(length)
         tables = (self._tables[slot][:blocks] for slot in slots)
         return torch.tensor([[*table, *table[:1] * (blocks - len(table))] for table in tables])
@@ -363,7 +331,7 @@ class Pool:
 
 def slot_memory(
     slots: int, context: int, blocks: int, width: int, device: torch.device
-) -> SlotMemory:
+) -> Reserved | Pool:
     """The layout of slots that share `blocks`; `width` is bytes per position and layer."""
     reserved = Reserved(slots, context)
     if device.type == "cpu" and _reservable(reserved.parts * reserved.size * width):

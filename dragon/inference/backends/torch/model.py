@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -49,6 +50,10 @@ class LanguageModel:
                 f"{name}: {config.model_type} models, with attention or layers of their own kind, "
                 "are not supported"
             )
+        own = getattr(network.config, "dragon", None) or {}
+        self.quotes: bool = own.get("answers") == "quotes"
+        ends = network.config.eos_token_id
+        self.ends = frozenset(ends if isinstance(ends, list) else [] if ends is None else [ends])
         self.name = name
         # Models of one family pad their vocabularies differently: only real tokens count.
         self.vocab_size = vocab_size
@@ -66,6 +71,8 @@ class LanguageModel:
         self.cache = SlotCache(len(self.layers), _SLOTS, self.context, room, width, self._device)
         for layer in self.layers:
             layer.register_forward_pre_hook(check)
+        on_cpu = self._device.type == "cpu" and network.dtype == torch.float32
+        self._by_column = on_cpu and torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
         if self._by_column:
             _store_by_column(decoder)
 
@@ -83,34 +90,12 @@ class LanguageModel:
             raise ConfigurationError(f"no model could be loaded from {path}: {error}") from error
         return cls(network, vocab_size, Path(path).name)
 
-    @cached_property
-    def quotes(self) -> bool:
-        own: dict[str, str] = getattr(self._network.config, "dragon", None) or {}
-        return own.get("answers") == "quotes"
-
-    @cached_property
-    def ends(self) -> frozenset[int]:
-        ids = self._network.config.eos_token_id
-        return frozenset(ids if isinstance(ids, list) else [] if ids is None else [ids])
-
     @property
     def kv(self) -> LanguageModel:
-        """Keys and values can be read and written."""
         return self
 
     def begin(self, slots: Sequence[int], *, adapted: bool) -> None:
-        """Do nothing: there is no adapter."""
-
-    def feed(
-        self,
-        slots: Sequence[int],
-        starts: Sequence[int],
-        tokens: torch.Tensor,
-        *,
-        cancelled: Callable[[], bool] = never,
-    ) -> None:
-        """As `Backend.feed`; computed at once and unpadded, so the bits are always the same."""
-        self.forward(slots, starts, tokens, 1, cancelled=cancelled)
+        """There is no adapter."""
 
     @torch.inference_mode()
     def forward(
@@ -122,7 +107,7 @@ class LanguageModel:
         *,
         cancelled: Callable[[], bool] = never,
     ) -> torch.Tensor:
-        """As `Backend.forward`."""
+        """As `Backend.forward`; computed at once and unpadded, so the bits are always the same."""
         batch = self.cache.batch(slots, starts, tokens.shape[1], self._network.dtype, cancelled)
         BATCH.set(batch)
         result = self._network(
@@ -130,9 +115,9 @@ class LanguageModel:
             position_ids=batch.positions,
             past_key_values=self.cache,
             use_cache=True,
-            logits_to_keep=outputs,
+            logits_to_keep=max(1, outputs),  # 0 means all
         )
-        logits: torch.Tensor = result.logits[:, :, : self.vocab_size]
+        logits: torch.Tensor = result.logits[:, :outputs, : self.vocab_size]
         return logits.float().cpu()
 
     def holds(self, slot: int, tokens: Sequence[int]) -> bool:
@@ -156,19 +141,10 @@ class LanguageModel:
 
     def kv_bytes(self, tokens: int) -> int:
         """Bytes that the keys and values of this many tokens take in the cache."""
-        layers, heads, dim = self._kv_shape
-        return 2 * layers * heads * dim * tokens * int(self._network.dtype.itemsize)
+        return 2 * math.prod(self._kv_shape) * tokens * int(self._network.dtype.itemsize)
 
     def packed_bytes(self, tokens: int) -> int:
-        layers, heads, dim = self._kv_shape
-        return 2 * layers * heads * dim * tokens * torch.bfloat16.itemsize
-
-    @property
-    def _by_column(self) -> bool:
-        """Whether products are faster with weights stored by column."""
-        if self._device.type != "cpu" or self._network.dtype != torch.float32:
-            return False
-        return bool(torch.backends.mkl.is_available())  # type: ignore[no-untyped-call]
+        return 2 * math.prod(self._kv_shape) * tokens * torch.bfloat16.itemsize
 
     @cached_property
     def weights(self) -> str:

@@ -14,7 +14,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from app.api.openai import sse
+from app.api.openai import delivery
 from dragon.errors import OverloadedError
 from tests.app.api.openai.test_reasoning import SAID, THOUGHT, thinking
 from tests.app.api.openai.test_tools import ARGUMENTS, PARAMETERS, calls
@@ -167,14 +167,6 @@ async def test_blocks_say_what_strings_say(
     one, other = generation.requests
     assert one.messages == other.messages
     assert one.messages[-1].content == "A\nB"
-
-
-async def test_a_turn_of_the_assistants_is_gone_on_with(
-    client: httpx.AsyncClient, generation: FakeGeneration
-) -> None:
-    await asked(client, messages=[USER, {"role": "assistant", "content": "The key"}])
-    (request,) = generation.requests
-    assert generation.tokenizer.decode(request.conversation).endswith("The key")
 
 
 async def test_a_limit_of_a_larger_model_is_no_mistake(
@@ -401,7 +393,7 @@ async def test_failures_before_and_in_a_stream(
 async def test_a_silent_stream_is_kept_alive(
     client: httpx.AsyncClient, generation: FakeGeneration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sse, "KEEP_ALIVE_S", 0.05)
+    monkeypatch.setattr(delivery, "KEEP_ALIVE_S", 0.05)
     generation.delay = 0.2
     text = (await client.post(PATH, json=ASK | {"stream": True, "max_tokens": 2})).text
     assert 'event: ping\ndata: {"type":"ping"}\n\n' in text

@@ -9,7 +9,7 @@ from mcp import Client, MCPError
 
 from app.api.mcp.server import build
 from app.container import AppState
-from app.ledger.reads import ProgramRead
+from app.ledger.writer import ProgramRead
 
 
 async def test_while_the_ledger_cannot_be_written_nothing_is_given(

@@ -5,8 +5,6 @@ Covers `app.generation.run`.
 
 from __future__ import annotations
 
-import json
-import socket
 import threading
 from collections.abc import Callable, Iterator
 
@@ -18,7 +16,7 @@ from app.main import create_app
 from app.settings import Settings
 from dragon.inference.engine import Engine
 from tests import tiny
-from tests.app.conftest import KEY, serving, wait_until
+from tests.app.conftest import KEY, hanging_up, serving, wait_until
 
 WAIT_S = 60.0
 PROMPT = "The key safe hangs left of the door. " * 20
@@ -72,13 +70,7 @@ def test_hanging_up_in_the_prefill(
     engine: Engine = state.generation.engine  # type: ignore[attr-defined]
     free, begun = engine.free_slots, answers(state, "cancelled")
     held = Held(engine)
-    body = json.dumps({"model": "model", "stream": stream, **ask})
-    host, port = address.split(":")
-    with socket.create_connection((host, int(port))) as client:
-        client.sendall(
-            f"POST {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {KEY}\r\n"
-            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
-        )
+    with hanging_up(address, path, {"model": "model", "stream": stream, **ask}):
         assert held.entered.wait(WAIT_S)
         assert engine.free_slots < free
     wait_until(lambda: in_progress(state) == 0)

@@ -1,12 +1,13 @@
 """The choices of a call: which share a prompt, which are kept, and what the response says of them.
 
-Covers `app.api.openai.dragon_fields`.
+Covers `app.api.openai.replies`.
 """
 
 from __future__ import annotations
 
-from app.api.openai import dragon_fields
 from app.api.openai.delivery import best, choices_of
+from app.api.openai.replies import dragon_reply
+from app.api.openai.schemas import DragonOptions
 from app.generation.events import Detailed, Finished, GenerationRequest, SourcesFound, TokenDetail
 from dragon.sampling.params import Sampling
 from tests.fakes import SOURCE
@@ -44,9 +45,13 @@ def test_sources_found_after_a_token_had_no_share_in_it() -> None:
         Finished("stop", 1, 1, stats={"document_tokens": 7.0}),
     ):
         choice.answer.take(event)
-    reply = dragon_fields.reply([choice], provenance=True)
+    options = DragonOptions(provenance=True)
+    reply = dragon_reply([choice], options)
+    assert reply is not None
     (said,) = reply.choices
     assert (reply.seed, reply.usage, said.unread_documents) == (7, {"document_tokens": 7}, 2)
     assert said.provenance is not None
     assert said.provenance[0].documents == [0.25, 0.0]
-    assert dragon_fields.reply([choice], provenance=False).choices[0].provenance is None
+    again = dragon_reply([choice], options, in_stream=True)
+    assert again is not None
+    assert again.choices[0].provenance is None

@@ -1,7 +1,7 @@
 """The stock `openai` client, unpatched, against a real port.
 
-Covers `app.api.openai.completions`, `app.api.openai.dragon_fields`, `app.api.openai.logprobs`,
-`app.api.openai.models`, `app.api.openai.parameters` and `app.api.openai.responses`.
+Covers `app.api.openai.completions`, `app.api.openai.logprobs`, `app.api.openai.models`,
+`app.api.openai.parameters` and `app.api.openai.replies`.
 """
 
 from __future__ import annotations
@@ -100,16 +100,6 @@ def test_several_choices_share_the_seed_and_count_the_prompt_once(
     assert {r.sampling.seed for r in generation.requests} == {5}
     assert sorted(r.sampling.stream for r in generation.requests) == [0, 1, 2, 3, 4, 5]
     assert reply.usage.prompt_tokens == len(generation.requests[0].conversation)
-
-
-def test_several_choices_streamed(stock: openai.OpenAI, generation: FakeGeneration) -> None:
-    texts, ends = ["", "", ""], 0
-    for chunk in stock.chat.completions.create(model="dragon-7m", messages=ASK, n=3, stream=True):
-        choice = chunk.choices[0]
-        texts[choice.index] += choice.delta.content or ""
-        ends += choice.finish_reason == "stop"
-    assert texts == [generation.script] * 3
-    assert ends == 3
 
 
 def test_completions_take_every_kind_of_prompt(

@@ -11,14 +11,13 @@ from app.api.openai.schemas import ChatBody, CompletionBody
 from app.api.page.parameters import Params, request_of
 from app.container import AppState
 from app.generation.events import Details, GenerationRequest
-from app.generation.prompts import Prompt
 from dragon.errors import InvalidRequestError
 from dragon.inference.choice import DefaultSampling
 from dragon.inference.tokenizer import Tokenizer
 from dragon.sampling.params import Mode
 from tests.fakes import FakeGeneration
 
-PROMPT = Prompt((1, 2), "Where is it?")
+PROMPT = GenerationRequest((1, 2), "Where is it?")
 OWN = {"top_k": 3, "private": True, "documents": ["a"], "collections": ["b"]}
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "x"}], "seed": 7}
 
@@ -102,7 +101,8 @@ def test_the_least_length(state: AppState, generation: FakeGeneration) -> None:
 
 def test_a_prompt_is_cut_to_its_last_tokens(state: AppState, tokenizer: Tokenizer) -> None:
     before = len(tokenizer.bare_row())
-    prompt = Prompt(tuple(range(100)), "Where is it?", shown=tuple(range(50)))
+    shown = tuple(range(50))
+    prompt = GenerationRequest(tuple(range(100)), "Where is it?", cloud_conversation=shown)
 
     def cut(tokens: int, limit: int) -> GenerationRequest:
         body = ChatBody.model_validate(

@@ -54,28 +54,6 @@ async def test_what_is_unknown_is_taken_and_named(client: httpx.AsyncClient) -> 
     assert reply.headers["x-dragon-ignored"] == "zebra"
 
 
-@pytest.mark.parametrize(
-    ("more", "param"),
-    [
-        ({"model": "dragon-7m"}, "model"),
-        ({"documents": []}, "documents"),
-        ({"documents": [{"title": "x"}]}, "documents[0]"),
-        ({"top_n": 0}, "top_n"),
-        ({"query": ""}, "query"),
-        ({"max_tokens_per_doc": 9}, "max_tokens_per_doc"),
-        ({"documents": ["x" * 50_001]}, "documents[0]"),
-        ({"documents": ["x" * 40_000] * 13}, "documents"),
-    ],
-)
-async def test_what_is_wrong_is_named(
-    client: httpx.AsyncClient, more: dict[str, Any], param: str
-) -> None:
-    body = {"model": "reranker", "query": QUERY, "documents": TEXTS, **more}
-    reply = await client.post("/v1/rerank", json=body)
-    assert reply.status_code in (400, 404)
-    assert reply.json()["error"]["param"] == param
-
-
 async def test_a_caller_has_one_ranking_at_once(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

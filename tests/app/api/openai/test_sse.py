@@ -6,13 +6,12 @@ Covers `app.api.openai.delivery`.
 from __future__ import annotations
 
 import json
-import socket
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.app.conftest import HEADERS, KEY, wait_until
+from tests.app.conftest import HEADERS, hanging_up, wait_until
 from tests.fakes import FakeGeneration
 
 ASK = {"model": "dragon-7m", "messages": [{"role": "user", "content": "?"}], "stream": True}
@@ -97,20 +96,10 @@ async def test_an_error_in_mid_stream_ends_it_without_success(
     assert generation.active == 0
 
 
-async def test_multibyte_text_arrives_whole(
-    client: httpx.AsyncClient, generation: FakeGeneration
-) -> None:
-    generation.script = "Schlüssel 🔑 und 日本語."
-    data = data_of(await client.post("/v1/chat/completions", json=ASK))
-    contents = [json.loads(d)["choices"][0]["delta"].get("content", "") for d in data[:-1]]
-    assert "".join(contents) == generation.script
-    assert not any("\ufffd" in content for content in contents)
-
-
 def test_comments_keep_a_stream_alive_during_the_prefill(
     address: str, generation: FakeGeneration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.api.openai.sse.KEEP_ALIVE_S", 0.01)
+    monkeypatch.setattr("app.api.openai.delivery.KEEP_ALIVE_S", 0.01)
     generation.prefilling.set()
     lines: list[str] = []
     with httpx.stream(
@@ -134,37 +123,7 @@ def test_a_client_that_hangs_up_frees_everything(
     address: str, generation: FakeGeneration, stream: bool
 ) -> None:
     generation.silence = 30.0
-    body = json.dumps(ASK | {"n": 6, "stream": stream})
-    host, port = address.split(":")
-    with socket.create_connection((host, int(port))) as client:
-        client.sendall(
-            f"POST /v1/chat/completions HTTP/1.1\r\nHost: {address}\r\n"
-            f"Authorization: Bearer {KEY}\r\nContent-Type: application/json\r\n"
-            f"Content-Length: {len(body)}\r\n\r\n{body}".encode()
-        )
+    with hanging_up(address, "/v1/chat/completions", ASK | {"n": 6, "stream": stream}):
         wait_until(lambda: generation.active == 4)
     wait_until(lambda: generation.active == 0)
     assert generation.cancelled == len(generation.requests) == 4  # the other two never began
-
-
-def test_fifty_clients_hang_up_in_mid_stream(address: str, generation: FakeGeneration) -> None:
-    generation.delay = 0.05
-    generation.script = "word " * 2000
-    with httpx.Client(
-        timeout=60, headers=HEADERS, limits=httpx.Limits(max_connections=None)
-    ) as client:
-        streams = [
-            client.send(
-                client.build_request("POST", f"http://{address}/v1/chat/completions", json=ASK),
-                stream=True,
-            )
-            for _ in range(50)
-        ]
-        readers = [stream.iter_raw() for stream in streams]
-        assert all(map(next, readers))
-        assert generation.active == 50
-        for stream in streams:
-            stream.close()
-    wait_until(lambda: generation.active == 0)
-    assert generation.cancelled == 50
-    assert httpx.get(f"http://{address}/ready", timeout=60).status_code == 200

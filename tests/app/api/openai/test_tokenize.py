@@ -12,7 +12,6 @@ import pytest
 from tokenizers.processors import TemplateProcessing
 from transformers import AutoTokenizer
 
-from app.api.openai.schemas import MAX_TEXT
 from app.generation.prompts import text_prompt
 from dragon.inference.tokenizer import Tokenizer
 from harness.models import SMALL_MODEL
@@ -91,42 +90,8 @@ async def test_the_token_before_every_text_never_stands_twice(beginning: Tokeniz
     assert beginning.bare_row(raw=True) == [0]
     generation = FakeGeneration(beginning)
     for ids in ([7, 8], [0, 7, 8]):
-        assert (await text_prompt(generation, ids)).tokens == (7, 8)
+        assert (await text_prompt(generation, ids)).conversation == (7, 8)
     assert Tokenizer.load(SMALL_MODEL).framed([7, 8]) == [7, 8]
-
-
-LONG = "a" * 3_000_000
-HALF = {"role": "user", "content": "a" * (MAX_TEXT // 2 + 1)}
-
-
-@pytest.mark.parametrize(
-    ("path", "body", "param", "code"),
-    [
-        ("/tokenize", {}, "prompt", "invalid_request"),
-        ("/tokenize", {"prompt": "a", "messages": MESSAGES}, "prompt", "invalid_request"),
-        ("/tokenize", {"prompt": ["a"]}, "prompt", "invalid_value"),
-        ("/tokenize", {"messages": []}, "messages", "invalid_value"),
-        ("/tokenize", {"prompt": "a", "model": "gpt-5"}, "model", "model_not_found"),
-        ("/detokenize", {}, "tokens", "missing_required_parameter"),
-        ("/detokenize", {"tokens": "a"}, "tokens", "invalid_value"),
-        ("/detokenize", {"tokens": [-1]}, "tokens[0]", "invalid_value"),
-        ("/detokenize", {"tokens": [1, 8192]}, "tokens", "invalid_request"),
-        ("/detokenize", {"tokens": [10**30]}, "tokens", "invalid_request"),
-        ("/detokenize", {"tokens": [1], "model": "gpt-5"}, "model", "model_not_found"),
-        ("/tokenize", {"prompt": "a" * (MAX_TEXT + 1)}, "prompt", "invalid_value"),
-        ("/tokenize", {"messages": [HALF, HALF]}, "messages", "invalid_request"),
-        ("/detokenize", {"tokens": [1] * (MAX_TEXT + 1)}, "tokens", "invalid_value"),
-        ("/v1/completions", {"prompt": LONG}, "prompt", "context_length_exceeded"),
-        ("/v1/embeddings", {"input": LONG}, "input", "context_length_exceeded"),
-    ],
-)
-async def test_bad_values(
-    client: httpx.AsyncClient, path: str, body: dict[str, Any], param: str, code: str
-) -> None:
-    reply = await client.post(path, json=body)
-    assert reply.status_code == (404 if code == "model_not_found" else 400), reply.text
-    error = error_of(reply)
-    assert (error["param"], error["code"]) == (param, code)
 
 
 async def test_names_of_tokens_and_how_a_chat_ends(

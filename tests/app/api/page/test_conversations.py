@@ -9,14 +9,12 @@ import asyncio
 import json
 import sqlite3
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from websockets.sync.client import ClientConnection, connect
 
 from app.api.page.socket import frames
 from app.container import AppState
@@ -24,60 +22,10 @@ from app.generation.events import GenerationRequest
 from app.storage.database import DATABASE
 from app.storage.tables import MessageState
 from dragon.errors import OverloadedError
-from tests.app.conftest import HEADERS, started, wait_until
+from tests.app.api.page.conftest import Page, opened
+from tests.app.conftest import started, wait_until
 from tests.app.stores import known, migrated, traces
 from tests.fakes import SOURCE, FakeGeneration
-
-
-class Page:
-    """A page's socket, in frames, and its HTTP."""
-
-    def __init__(self, socket: ClientConnection, address: str) -> None:
-        self._socket = socket
-        self._api = httpx.Client(
-            base_url=f"http://{address}", headers=HEADERS, timeout=60, verify=False
-        )
-
-    def send(self, kind: str, **frame: Any) -> None:
-        self._socket.send(json.dumps({"type": kind, "id": "r1", **frame}))
-
-    def until(self, *kinds: str) -> list[dict[str, Any]]:
-        frames = [json.loads(self._socket.recv(timeout=60))]
-        while frames[-1]["type"] not in kinds:
-            frames.append(json.loads(self._socket.recv(timeout=60)))
-        return frames
-
-    def say(self, text: str, **frame: Any) -> dict[str, Any]:
-        """Ask and read to the end; the frame `began`."""
-        self.send("say", text=text, **frame)
-        began = self.until("began", "error")[-1]
-        assert began["type"] == "began", began
-        self.until("done")
-        return began
-
-    def get(self, path: str = "", **params: Any) -> Any:
-        reply = self.call("GET", path, params=params)
-        reply.raise_for_status()
-        return reply.json()
-
-    def call(self, method: str, path: str, **arguments: Any) -> httpx.Response:
-        return self._api.request(method, f"/api/conversations/{path}".rstrip("/"), **arguments)
-
-    def messages(self, conversation: str) -> dict[str, dict[str, Any]]:
-        return {each["id"]: each for each in self.get(conversation)["messages"]}
-
-
-@contextmanager
-def opened(address: str) -> Iterator[Page]:
-    with connect(f"ws://{address}/ws/chat", additional_headers=HEADERS) as socket:
-        yield Page(socket, address)
-
-
-@pytest.fixture
-def page(address: str, tmp_path: Path) -> Iterator[Page]:
-    known(tmp_path, SOURCE.id, SOURCE.title)
-    with opened(address) as page:
-        yield page
 
 
 def html(frames: list[dict[str, Any]]) -> str:
@@ -161,7 +109,7 @@ def test_an_answer_goes_on_without_its_page(
     page.send("say", text="Tell me everything.")
     answer = page.until("began")[-1]["answer"]["id"]
     page.until("block")
-    page._socket.close()
+    page.socket.close()
     with opened(address) as again:
         (listed,) = again.get()["data"]
         assert again.messages(listed["id"])[answer]["state"] == MessageState.WRITING

@@ -1,4 +1,4 @@
-"""The chain of the ledger: any later change to it is found, and it goes on after a restart.
+"""The chain of the ledger, which goes on after a restart, and what it lists.
 
 Covers `app.ledger.leakage`, `app.ledger.verify`, `app.ledger.writer` and `app.storage.purge`.
 """
@@ -14,13 +14,13 @@ import pytest
 from sqlalchemy import delete, text
 
 from app.ledger import verify
-from app.ledger.leakage import GramCounts, Outbound, Sent, left, quoted
-from app.ledger.reads import Passage, ProgramRead, reads
-from app.ledger.writer import Ledger
+from app.ledger.leakage import GramCounts, Outbound, left, quoted
+from app.ledger.writer import Ledger, Passage, ProgramRead
 from app.owners import everyone
 from app.storage.database import connect, session_maker
 from app.storage.purge import blank_words
 from app.storage.tables import Document, Status
+from dragon.errors import InvalidRequestError
 from dragon.link import control, registry
 from dragon.protocol.messages import Candidate, Correction, Draft, Join, Target
 from dragon.sampling.mixture import Side
@@ -30,6 +30,7 @@ from dragon.sampling.role import Role
 from tests.app.stores import migrated
 
 DOCUMENT = (1, 2, 3, 4, 5, 6, 7)
+READ = ProgramRead("assistant 1", "read_passage", 12, (Passage("file-1", 3, 15),))
 
 
 @asynccontextmanager
@@ -117,14 +118,20 @@ async def test_who_waits_may_go_away_in_mid_write(tmp_path: Path) -> None:
         """UPDATE ledger_answers SET given = '["x"]' WHERE id = 'answer-1'""",
         "UPDATE ledger_answers SET given_digest = digest WHERE id = 'answer-1'",
         "DELETE FROM ledger_answers WHERE id = 'answer-1'",
+        "UPDATE ledger_reads SET reader = 'nobody'",
+        "UPDATE ledger_reads SET passages = '[]'",
+        "DELETE FROM ledger_reads",
+        "DELETE FROM ledger_entries WHERE kind = 'read'",
+        "UPDATE ledger_entries SET bytes = 1 WHERE kind = 'read'",
     ],
 )
 async def test_a_change_is_found(tmp_path: Path, change: str) -> None:
     async with opened(tmp_path) as ledger:
         write(ledger, "answer-1", 1)
         write(ledger, "answer-2", 2)
-        await ledger.written()
-        await verify.verify(ledger.sessions)
+        await ledger.read(READ)
+        found = await verify.verify(ledger.sessions)
+        assert (found.answers, found.entries) == (2, 13)
         async with ledger.sessions.begin() as session:
             with everyone():
                 await session.execute(text(change))
@@ -152,19 +159,18 @@ def test_every_message_that_a_device_sends_is_accounted_for() -> None:
 
 
 def test_rejected_drafts_quote_too() -> None:
-    outbound = Outbound()
+    outbound = Outbound(documents=[DOCUMENT], committed=(1, 2, 9, 4, 5, 6), told=6)
     for position, token in enumerate((1, 2, 3, 4, 5)):
         outbound.note(draft(position, token))
     # The draft at position 2 was rejected for 9, and the next one goes on behind that.
     outbound.note(draft(3, 4, epoch=1))
-    sent = Sent(outbound, [DOCUMENT], (1, 2, 9, 4, 5, 6), 6)
-    assert quoted([sent]) == GramCounts(3, 1, 0)
+    assert quoted([outbound]) == GramCounts(3, 1, 0)
 
 
 def test_a_draft_behind_committed_text_ends_a_five_gram() -> None:
-    outbound = Outbound()
+    outbound = Outbound(documents=[DOCUMENT], committed=(1, 2, 3, 4, 8), told=5)
     outbound.note(draft(4, 5))
-    assert quoted([Sent(outbound, [DOCUMENT], (1, 2, 3, 4, 8), 5)]) == GramCounts(3, 1, 0)
+    assert quoted([outbound]) == GramCounts(3, 1, 0)
 
 
 OPEN = control.Open(
@@ -187,10 +193,7 @@ OPEN = control.Open(
             [OPEN, Correction(0, 0, 0, 0, (1,)), Correction(0, 5, 0, 0, (1, 2)), Join(1, 0, (1,))],
             "Your question and these words: “w1”, “w1 w2”",
         ),
-        (
-            [OPEN.model_copy(update={"committed": (4, 5)})],
-            "Your question and these words: “w4 w5”",
-        ),
+        ([OPEN.model_copy(update={"committed": (4, 5)})], "Your question and these words: “w4 w5”"),
         # Rejected drafts, too, where drafts are sent.
         (
             [OPEN, draft(0, 1), draft(1, 2), draft(1, 3, epoch=1), draft(2, 4, epoch=1)],
@@ -218,7 +221,7 @@ async def test_words_go_with_the_document_they_may_come_from(tmp_path: Path) -> 
             await blank_words(session, "file-1")
         await verify.verify(ledger.sessions)
         found = await verify.answers(ledger.sessions, 9, None)
-        told = [str(verify.left(each.answer)) for each in found]
+        told = [str(verify.left(row)) for row, _, _ in found]
     assert told == [
         "Your question and these words: “w7 w8”",
         "Your question, and perhaps words of a document that was deleted since",
@@ -233,8 +236,33 @@ async def test_a_document_deleted_in_mid_answer_leaves_no_words(tmp_path: Path) 
             account.wrote([("file-1", DOCUMENT)], (7, 8), 2)
             async with ledger.sessions.begin() as session:
                 await session.execute(delete(Document).where(Document.id == "file-1"))
-        await ledger.read(ProgramRead("assistant", "read_passage", 5, (Passage("file-1", 0, 5),)))
+        await ledger.read(READ)
         await verify.verify(ledger.sessions)
-        (found,) = await verify.answers(ledger.sessions, 9, None)
-        (read,) = await reads(ledger.sessions, 9, None)
-    assert (found.answer.words, found.answer.sources, read.passages) == (None, None, None)
+        ((row, _, _),) = await verify.answers(ledger.sessions, 9, None)
+        (read,) = await verify.reads(ledger.sessions, 9, None)
+    assert (row.words, row.sources, read.passages) == (None, None, None)
+
+
+async def test_reads_are_listed_newest_first(tmp_path: Path) -> None:
+    async with opened(tmp_path) as ledger:
+        given = [ProgramRead("assistant", "search_documents", size) for size in range(5)]
+        for each in given:
+            await ledger.read(each)
+        newest = [row.id for row in await verify.reads(ledger.sessions, 2, None)]
+        assert newest == [given[4].id, given[3].id]
+        older = await verify.reads(ledger.sessions, 9, newest[-1])
+        assert [row.bytes for row in older] == [2, 1, 0]
+        with pytest.raises(InvalidRequestError):
+            await verify.reads(ledger.sessions, 1, "read-of-nobody")
+
+
+async def test_a_deleted_document_is_named_no_more(tmp_path: Path) -> None:
+    async with opened(tmp_path) as ledger:
+        await ledger.read(READ)
+        await ledger.read(ProgramRead("assistant 1", "read_passage", 5, (Passage("file-2", 0, 5),)))
+        async with ledger.sessions.begin() as session:
+            await blank_words(session, "file-1")
+        other, gone = await verify.reads(ledger.sessions, 2, None)
+        assert gone.passages is None
+        assert other.passages == [{"document": "file-2", "start": 0, "end": 5}]
+        assert (await verify.verify(ledger.sessions)).entries == 2

@@ -38,7 +38,7 @@ def html(blocks: list[Block]) -> str:
 def test_a_text_that_grows_ends_as_the_whole(step: int) -> None:
     stream, blocks = MarkdownStream(), []
     for at in range(0, len(SAMPLE), step):
-        stream.push(SAMPLE[at : at + step])
+        stream.grow(SAMPLE[: at + step])
         blocks += stream.take()
         if (last := stream.open()) is not None:
             assert last.start == sum(len(block.text) for block in blocks)
@@ -85,8 +85,8 @@ def test_a_definition_counts_once_it_is_whole() -> None:
     stream = MarkdownStream()
     text = "Before.\n\n[here]: https://elsewhere.example/a\n\nLook [here].\n"
     blocks = []
-    for character in text:
-        stream.push(character)
+    for end in range(len(text)):
+        stream.grow(text[: end + 1])
         blocks += stream.take()
     blocks += stream.finish()
     assert 'href="https://elsewhere.example/a"' in blocks[-1].html
@@ -135,9 +135,10 @@ def test_the_work_is_linear(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(markdown, "_html", counted)
     costs = []
     for length in (20_000, 80_000):
-        work, stream = 0, MarkdownStream()
+        work, stream, text = 0, MarkdownStream(), "```\n"
         for _ in range(length // 40):
-            stream.push("a line of code with a word or two in it\n" if _ else "```\n")
+            text += "a line of code with a word or two in it\n"
+            stream.grow(text)
             stream.take()
         costs.append(work / length)
     assert costs[1] < 1.5 * costs[0]

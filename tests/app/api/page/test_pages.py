@@ -1,3 +1,8 @@
+"""The page, signing in and out, and in which language.
+
+Covers `app.api.page.pages` and `app.api.page.languages`; texts are tested with the page.
+"""
+
 from __future__ import annotations
 
 import re
@@ -8,6 +13,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from app.api.page.languages import texts
 from app.auth import COOKIE, LINK_S, MAX_ATTEMPTS, one_time_code
 from app.container import AppState
 from app.documents.readers.sniff import ACCEPTED
@@ -193,3 +199,25 @@ async def test_images_of_another_page_lock_nobody_out(browser: httpx.AsyncClient
     code = one_time_code(KEY, time.time())
     assert (await browser.get(f"/sign-in?code={code}")).status_code == 303
     assert (await browser.post("/sign-in", data={"key": KEY})).status_code == 303
+
+
+@pytest.mark.parametrize(
+    ("accepted", "language"),
+    [
+        ("de-CH,de;q=0.9,en;q=0.8", "de"),
+        ("fr-FR, es;q=0.7", "es"),
+        ("EN", "en"),
+        ("fr", "en"),
+        ("", "en"),
+        (";q=x,,*", "en"),
+    ],
+)
+def test_the_first_language_that_there_is(accepted: str, language: str) -> None:
+    assert texts(accepted)["language"] == language
+
+
+async def test_the_sign_in_page_has_no_blank_left(browser: httpx.AsyncClient) -> None:
+    page = await browser.get("/", headers={"Accept-Language": "de"})
+    assert "Dieser Browser ist nicht angemeldet." in page.text
+    assert 'lang="de"' in page.text
+    assert "{" not in page.text

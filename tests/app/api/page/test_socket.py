@@ -7,61 +7,20 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
-from websockets.sync.client import ClientConnection, connect
+from websockets.sync.client import connect
 
 from app.auth import COOKIE
 from app.container import AppState
 from app.peer_link.status import PeerStatus
-from tests.app.conftest import HEADERS
-from tests.app.stores import known
-from tests.fakes import SOURCE, FakeGeneration
+from tests.app.api.page.conftest import Page, opened
+from tests.fakes import FakeGeneration
 
 SAY = {"type": "say", "id": "c1", "text": "Where is the key?"}
-
-
-class Page:
-    """One side of the socket, in frames."""
-
-    def __init__(self, socket: ClientConnection) -> None:
-        self.socket = socket
-
-    def send(self, frame: Any) -> None:
-        self.socket.send(frame if isinstance(frame, str | bytes) else json.dumps(frame))
-
-    def read(self) -> dict[str, Any]:
-        return json.loads(self.socket.recv(timeout=60))
-
-    def until(self, kind: str, answer_id: str | None) -> list[dict[str, Any]]:
-        """Frames up to the first of this kind with this id."""
-        frames = [self.read()]
-        while not (frames[-1]["type"] == kind and frames[-1].get("id") == answer_id):
-            frames.append(self.read())
-        return frames
-
-    def say(self, **params: Any) -> str:
-        """Ask in a new conversation; the answer's id."""
-        self.send(SAY | {"params": params})
-        answer_id: str = self.until("began", "c1")[-1]["answer"]["id"]
-        return answer_id
-
-
-@pytest.fixture
-def page(address: str, state: AppState, tmp_path: Path) -> Iterator[Page]:
-    known(tmp_path, SOURCE.id, SOURCE.title)
-    headers = {"Cookie": f"{COOKIE}={state.auth.sessions.begin()}"}
-    with connect(
-        f"ws://{address}/ws/chat", additional_headers=headers, origin=f"http://{address}"
-    ) as socket:
-        page = Page(socket)
-        assert page.read()["type"] == "status"
-        yield page
 
 
 def text_of(frames: list[dict[str, Any]], answer_id: str) -> str:
@@ -70,8 +29,8 @@ def text_of(frames: list[dict[str, Any]], answer_id: str) -> str:
 
 
 def test_an_answer(page: Page, generation: FakeGeneration) -> None:
-    answer = page.say(temperature=0.3, max_tokens=50, seed=7, private=True, mode="local")
-    frames = page.until("done", answer)
+    answer = page.begin(temperature=0.3, max_tokens=50, seed=7, private=True, mode="local")
+    frames = page.until("done", of=answer)
     assert frames[0]["type"] == "sources"
     assert frames[0]["sources"][0]["side"] == "private"
     assert text_of(frames, answer) == generation.script
@@ -89,7 +48,7 @@ def test_an_answer(page: Page, generation: FakeGeneration) -> None:
 def test_several_answers_at_once(page: Page, generation: FakeGeneration) -> None:
     generation.delay = 0.01
     for name in ("a", "b"):
-        page.send(SAY | {"id": name})
+        page.put(SAY | {"id": name})
     frames: list[dict[str, Any]] = []
     while sum(f["type"] == "done" for f in frames) < 2:
         frames.append(page.read())
@@ -100,17 +59,17 @@ def test_several_answers_at_once(page: Page, generation: FakeGeneration) -> None
 def test_stopping_one_of_two(page: Page, generation: FakeGeneration) -> None:
     generation.delay = 0.05
     generation.script = "word " * 600
-    stopped, other = page.say(), page.say()
-    page.until("block", stopped)
+    stopped, other = page.begin(), page.begin()
+    page.until("block", of=stopped)
     for answer_id in (stopped, stopped, "unknown"):
-        page.send({"type": "stop", "id": answer_id})
-    done = page.until("done", stopped)[-1]
+        page.put({"type": "stop", "id": answer_id})
+    done = page.until("done", of=stopped)[-1]
     assert done["finish_reason"] == "cancelled"
     assert done["usage"]["prompt_tokens"] == len(generation.requests[0].conversation)
     assert 0 < done["usage"]["completion_tokens"] < 600
     assert generation.cancelled == 1
     generation.delay = 0.0
-    frames = page.until("done", other)
+    frames = page.until("done", of=other)
     assert frames[-1]["finish_reason"] == "stop"
     assert not any(f.get("id") == stopped for f in frames)
 
@@ -118,9 +77,9 @@ def test_stopping_one_of_two(page: Page, generation: FakeGeneration) -> None:
 def test_stopping_at_once(page: Page, generation: FakeGeneration) -> None:
     generation.silence = 30.0
     for _ in range(8):
-        answer = page.say()
-        page.send({"type": "stop", "id": answer})
-        assert page.until("done", answer)[-1]["finish_reason"] == "cancelled"
+        answer = page.begin()
+        page.put({"type": "stop", "id": answer})
+        assert page.until("done", of=answer)[-1]["finish_reason"] == "cancelled"
     assert generation.active == 0
 
 
@@ -143,23 +102,23 @@ def test_bad_frames_leave_the_socket_alive(page: Page) -> None:
         (SAY | {"params": {"colour": "red"}}, "c1", "params.colour"),
         ({"type": "stop"}, None, "id"),
     ):
-        page.send(frame)
+        page.put(frame)
         reply = page.read()
         assert (reply["type"], reply["id"]) == ("error", answer_id), frame
         assert reply["error"].keys() - {"localizable"} == {"message", "type", "param", "code"}
         assert reply["error"]["type"] == "invalid_request_error"
         assert reply["error"]["param"] == param
-    assert page.until("done", page.say())[-1]["finish_reason"] == "stop"
+    assert page.until("done", of=page.begin())[-1]["finish_reason"] == "stop"
 
 
 def test_too_many_answers_at_once(page: Page, generation: FakeGeneration) -> None:
     generation.silence = 30.0
-    answers = [page.say() for _ in range(32)]
-    page.send(SAY)
-    assert page.until("error", "c1")[-1]["error"]["code"] == "overloaded"
+    answers = [page.begin() for _ in range(32)]
+    page.put(SAY)
+    assert page.until("error", of="c1")[-1]["error"]["code"] == "overloaded"
     for answer in answers:
-        page.send({"type": "stop", "id": answer})
-    page.until("done", answers[-1])
+        page.put({"type": "stop", "id": answer})
+    page.until("done", of=answers[-1])
 
 
 def test_the_peer_is_reported_when_it_changes(page: Page, generation: FakeGeneration) -> None:
@@ -176,11 +135,11 @@ def test_a_frame_over_the_limit_ends_the_socket_only(page: Page, address: str) -
     # reason with it.
     page.socket.socket.sendall(struct.pack("!BBQ", 0x81, 0xFF, 2 << 20) + bytes(4))
     with pytest.raises(ConnectionClosed) as caught:
-        page.until("done", None)
+        page.until("done")
     assert caught.value.rcvd is not None
     assert caught.value.rcvd.code == 1009
-    with connect(f"ws://{address}/ws/chat", additional_headers=HEADERS) as other:
-        assert json.loads(other.recv(timeout=60))["type"] == "status"
+    with opened(address):
+        pass
 
 
 def test_strangers_are_refused_before_the_socket_opens(address: str, state: AppState) -> None:

@@ -1,6 +1,6 @@
 """`/v1/responses` by the stock client: whole, streamed, stored, followed up and deleted.
 
-Covers `app.api.responses.bodies`, `app.api.responses.render` and `app.api.responses.shapes`.
+Covers `app.api.responses.bodies` and `app.api.responses.render`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from app.documents.folders import scan, watcher
 from app.documents.folders.folders import FileState
 from app.documents.folders.scan import Identity, identity_of
 from app.documents.folders.watcher import FolderState, Listener
-from tests.app.documents.folders.watched import eventually, watching
+from tests.app.documents.folders.watched import becomes, eventually, watching
 
 
 class Heard(Listener):
@@ -118,15 +118,10 @@ async def test_a_folder_that_is_too_large_says_so_and_is_removed_at_once(
 ) -> None:
     monkeypatch.setattr(scan, "MOST_DIRECTORIES", 3)
     async with watching(tmp_path) as watched:
-        (watched.root / "key.txt").write_text("The spare key hangs in the barn.")
-        await watched.settled(key__txt=FileState.INDEXED)
+        await watched.only("key.txt", "The spare key hangs in the barn.")
         for number in range(4):
             (watched.root / str(number)).mkdir()
-
-        async def too_large() -> bool:
-            return (await watched.folder()).state == FolderState.TOO_LARGE
-
-        await eventually(too_large)
+        await becomes(FolderState.TOO_LARGE, watched.state)
         assert await watched.names() == ["key.txt"]  # what it had stays
         await watched.store.folders.remove(watched.id)
         assert await watched.names() == []

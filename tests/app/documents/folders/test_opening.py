@@ -169,26 +169,19 @@ def test_what_is_opened_is_closed(home: Path) -> None:
 
 
 @pytest.mark.parametrize("other", ["diary", "data"])
-async def test_a_link_in_a_watched_folders_place_brings_no_documents(
-    tmp_path: Path, other: str
-) -> None:
+async def test_a_link_in_a_folders_place_brings_nothing(tmp_path: Path, other: str) -> None:
     (tmp_path / "diary").mkdir()
     (tmp_path / "diary" / "diary.txt").write_text(DIARY)
     async with watching(tmp_path) as watched:
-        (watched.root / "a.txt").write_text("Mine.")
-
-        async def is_mine() -> bool:
-            return await watched.names() == ["a.txt"]
-
-        await eventually(is_mine)
+        await watched.only("a.txt", "Mine.")
         replaced(watched.root, tmp_path / other)
 
         async def is_missed() -> bool:
             assert set(await watched.files()) == {"a.txt"}
-            return (await watched.folder()).state == FolderState.MISSING
+            return await watched.state() == FolderState.MISSING
 
         await eventually(is_missed)
-        assert await is_mine()
+        assert await watched.names() == ["a.txt"]
         assert all(DIARY not in text for text in await watched.finds("combination of the safe"))
 
 

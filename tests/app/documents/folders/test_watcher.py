@@ -20,7 +20,7 @@ from app.documents.uploads import MAX_BYTES
 from dragon.errors import InvalidRequestError, NotFoundError
 from dragon.retrieval.embedder import Embedder
 from harness.adding import add
-from tests.app.documents.folders.watched import Watched, eventually, watching
+from tests.app.documents.folders.watched import Watched, becomes, eventually, watching
 from tests.app.stores import files, finished, opened, settled
 from tests.documents import email
 
@@ -65,6 +65,10 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> set[Path]:
     return paths
 
 
+async def left(*where: Any) -> list[str]:
+    return files(*where)
+
+
 async def test_what_is_there_and_what_comes_is_found(watched: Watched) -> None:
     (watched.root / "key.txt").write_text(KEY)
     (watched.root / "deep" / "er").mkdir(parents=True)
@@ -78,9 +82,7 @@ async def test_what_is_there_and_what_comes_is_found(watched: Watched) -> None:
 
 async def test_a_change_takes_the_place_of_what_was_there(watched: Watched) -> None:
     note = watched.root / "key.txt"
-    note.write_text(KEY)
-    await watched.settled(key__txt=INDEXED)
-    (before,) = await watched.store.list()
+    before = await watched.only(note.name, KEY)
     note.write_text(KEY.replace("flowerpot", "doormat"))
 
     async def changed() -> bool:
@@ -96,12 +98,8 @@ async def test_a_change_takes_the_place_of_what_was_there(watched: Watched) -> N
     assert files(watched.data, "files") == [kept, f"{kept}/original", f"{kept}/text"]
 
 
-async def test_a_file_that_moves_keeps_its_document_and_its_vectors(
-    watched: Watched, embeddings: list[str]
-) -> None:
-    (watched.root / "key.txt").write_text(KEY)
-    await watched.settled(key__txt=INDEXED)
-    (before,) = await watched.store.list()
+async def test_a_moved_file_keeps_its_vectors(watched: Watched, embeddings: list[str]) -> None:
+    before = await watched.only("key.txt", KEY)
     done = len(embeddings)
     (watched.root / "home").mkdir()
     (watched.root / "key.txt").rename(watched.root / "home" / "spare.txt")
@@ -127,24 +125,15 @@ async def test_copies_share_a_document_until_the_last_is_gone(watched: Watched) 
     (watched.root / "b.txt").unlink()
     await watched.settled()
     assert await watched.store.list() == []
-
-    async def cleared() -> bool:
-        return files(watched.data, "files", "index") == []
-
-    await eventually(cleared)
+    await becomes([], left, watched.data, "files", "index")
 
 
 async def test_an_old_text_that_comes_back_is_one_document(watched: Watched) -> None:
     note = watched.root / "key.txt"
-    note.write_text(KEY)
-    await watched.settled(key__txt=INDEXED)
+    await watched.only(note.name, KEY)
     for text in (CODE, KEY):
         note.write_text(text)
-
-        async def shown(text: str = text) -> bool:
-            return await watched.finds("key or passcode") == [text]
-
-        await eventually(shown)
+        await becomes([text], watched.finds, "key or passcode")
     assert await watched.names() == ["key.txt"]
 
 
@@ -159,19 +148,13 @@ async def test_what_cannot_be_read_says_why_and_is_no_document(watched: Watched)
     assert found["film.txt"].problem == TOO_LARGE
     assert "binary" in (found["photo.heic"].problem or "")
     assert await watched.store.list() == []
-
-    async def cleared() -> bool:
-        return files(watched.data, "files", "incoming") == []
-
-    await eventually(cleared)
+    await becomes([], left, watched.data, "files", "incoming")
     (watched.root / "empty.txt").write_text(KEY)
     (watched.root / "film.txt").unlink()
     await watched.settled(empty__txt=INDEXED, photo__heic=UNREAD)
 
 
-async def test_a_file_without_permission_is_read_once_it_is_given(
-    watched: Watched, refused: set[Path]
-) -> None:
+async def test_a_file_is_read_once_that_is_permitted(watched: Watched, refused: set[Path]) -> None:
     note = watched.root / "key.txt"
     refused.add(note)
     note.write_text(KEY)
@@ -183,9 +166,7 @@ async def test_a_file_without_permission_is_read_once_it_is_given(
     await watched.settled(key__txt=INDEXED)
 
 
-async def test_the_documents_of_a_closed_directory_stay(
-    watched: Watched, refused: set[Path]
-) -> None:
+async def test_what_is_in_a_closed_directory_stays(watched: Watched, refused: set[Path]) -> None:
     inner = watched.root / "inner"
     inner.mkdir()
     (inner / "key.txt").write_text(KEY)
@@ -198,20 +179,15 @@ async def test_the_documents_of_a_closed_directory_stay(
     assert await watched.names() == ["key.txt"]
 
 
-async def test_mail_that_is_delivered_is_named_by_its_subject(
-    watched: Watched, embeddings: list[str]
-) -> None:
+async def test_delivered_mail_is_named_by_subject(watched: Watched, embeddings: list[str]) -> None:
     box = mailbox.Maildir(watched.root / "Mail")
     message = mailbox.MaildirMessage(email(CODE, {}))
     key = box.add(message)
 
-    async def delivered() -> bool:
-        return list((await watched.states()).values()) == [INDEXED]
-
-    await eventually(delivered)
-    assert await watched.names() == ["The keys of the hut"]
-    assert CODE in await watched.finds("What is the passcode?")
+    await becomes(["The keys of the hut"], watched.names)
     (before,) = await watched.files()
+    await watched.settled(**{before: INDEXED})
+    assert CODE in await watched.finds("What is the passcode?")
     done = len(embeddings)
     message.set_subdir("cur")
     message.add_flag("S")  # it was read: a file of another name
@@ -227,9 +203,7 @@ async def test_mail_that_is_delivered_is_named_by_its_subject(
 
 
 async def test_front_matter_is_kept_beside_the_text(watched: Watched) -> None:
-    (watched.root / "a.md").write_text(f"---\ntags: [hut]\ntitle: Keys\n---\n{KEY}\n")
-    await watched.settled(a__md=INDEXED)
-    (document,) = await watched.store.list()
+    document = await watched.only("a.md", f"---\ntags: [hut]\ntitle: Keys\n---\n{KEY}\n")
     assert document.properties == {"title": "Keys", "tags": ["hut"]}
     assert await watched.finds("Where is the spare key?") == [KEY]
 
@@ -267,9 +241,7 @@ async def test_a_file_is_read_once_it_is_written(watched: Watched) -> None:
 
 async def test_a_deletion_is_remembered_and_touches_no_file(watched: Watched) -> None:
     note = watched.root / "diary.txt"
-    note.write_text(KEY)
-    await watched.settled(diary__txt=INDEXED)
-    (document,) = await watched.store.list()
+    document = await watched.only(note.name, KEY)
     await watched.store.delete(document.id)
     await watched.settled(diary__txt=LEFT_OUT)
     assert note.read_text() == KEY
@@ -283,9 +255,7 @@ async def test_a_deletion_is_remembered_and_touches_no_file(watched: Watched) ->
 
 async def test_cancelling_a_document_leaves_its_file_out(watched: Watched) -> None:
     note = watched.root / "key.txt"
-    note.write_text(KEY)
-    await watched.settled(key__txt=INDEXED)
-    (document,) = await watched.store.list()
+    document = await watched.only(note.name, KEY)
     async with watched.store._sessions.begin() as session:  # as if it were still being read
         (await session.get_one(type(document), document.id)).status = "uploaded"
     await watched.store.cancel(document.id)
@@ -294,13 +264,9 @@ async def test_cancelling_a_document_leaves_its_file_out(watched: Watched) -> No
     assert await watched.store.list() == []
 
 
-async def test_an_upload_of_a_watched_file_is_its_document_and_outlives_it(
-    watched: Watched,
-) -> None:
+async def test_an_upload_of_a_watched_file_outlives_it(watched: Watched) -> None:
     note = watched.root / "key.txt"
-    note.write_text(KEY)
-    await watched.settled(key__txt=INDEXED)
-    (document,) = await watched.store.list()
+    document = await watched.only(note.name, KEY)
     uploaded = await add(watched.store, "key.txt", KEY.encode(), collection="Notes")
     assert uploaded.id == document.id
     note.unlink()
@@ -312,52 +278,34 @@ async def test_a_file_that_was_uploaded_before_is_that_document(watched: Watched
     uploaded = await add(watched.store, "key.txt", KEY.encode(), collection="Notes")
     await finished(watched.store, uploaded)
     note = watched.root / "key.txt"
-    note.write_text(KEY)
-    await watched.settled(key__txt=INDEXED)
+    await watched.only(note.name, KEY)
     assert [each.id for each in await watched.store.list()] == [uploaded.id]
     note.write_text(CODE)
-
-    async def both() -> bool:
-        return len(await watched.store.list()) == 2
-
-    await eventually(both)  # what somebody uploaded stays
+    await becomes(["key.txt", "key.txt"], watched.names)  # what somebody uploaded stays
 
 
 async def test_an_upload_that_replaces_leaves_the_folders_documents(watched: Watched) -> None:
-    (watched.root / "key.txt").write_text(KEY)
-    await watched.settled(key__txt=INDEXED)
+    await watched.only("key.txt", KEY)
     await add(watched.store, "key.txt", CODE.encode(), collection="Notes", replace=True)
     await settled(watched.store)
     assert await watched.names() == ["key.txt", "key.txt"]
 
 
-async def test_the_documents_of_a_folder_that_disappears_stay(
-    watched: Watched, tmp_path: Path
-) -> None:
-    (watched.root / "key.txt").write_text(KEY)
-    await watched.settled(key__txt=INDEXED)
-
-    async def missing() -> bool:
-        return (await watched.folder()).state == FolderState.MISSING
-
-    async def there() -> bool:
-        return (await watched.folder()).state == FolderState.WATCHED
-
+async def test_a_folder_that_disappears_keeps_documents(watched: Watched, tmp_path: Path) -> None:
+    await watched.only("key.txt", KEY)
     watched.root.rename(tmp_path / "elsewhere")
-    await eventually(missing)
+    await becomes(FolderState.MISSING, watched.state)
     watched.root.mkdir()  # as where a drive is mounted
-    await eventually(missing)
+    await becomes(FolderState.MISSING, watched.state)
     assert await watched.finds("Where is the spare key?") == [KEY]
     watched.root.rmdir()
     (tmp_path / "elsewhere").rename(watched.root)
-    await eventually(there)
+    await becomes(FolderState.WATCHED, watched.state)
     (watched.root / "code.txt").write_text(CODE)  # it is listened to again
     await watched.settled(key__txt=INDEXED, code__txt=INDEXED)
 
 
-async def test_what_changed_while_the_device_was_off_is_followed(
-    tmp_path: Path, embeddings: list[str]
-) -> None:
+async def test_changes_while_it_was_off_are_followed(tmp_path: Path, embeddings: list[str]) -> None:
     async with watching(tmp_path) as watched:
         for name in ("same", "changed", "moved", "deleted"):
             (watched.root / f"{name}.txt").write_text(f"The {name} one is here.")

@@ -15,6 +15,7 @@ from app.documents.folders import watcher
 from app.documents.folders.folders import File, FileState, Folder
 from app.documents.folders.watcher import FolderState as FolderState
 from app.documents.store import DocumentStore
+from app.storage.tables import Document
 from tests.app.stores import opened
 
 _PATIENCE_S = 120.0
@@ -42,28 +43,35 @@ class Watched:
     async def names(self) -> list[str]:
         return sorted(document.filename for document in await self.store.list())
 
+    async def state(self) -> FolderState:
+        return (await self.folder()).state
+
     async def settled(self, **states: FileState) -> None:
         """Return once the folder's files are these in these states; `__` stands for a dot."""
-        wanted = {path.replace("__", "."): state for path, state in states.items()}
+        await becomes({path.replace("__", "."): each for path, each in states.items()}, self.states)
 
-        async def as_wanted() -> bool:
-            return await self.states() == wanted
-
-        await eventually(as_wanted, self.states)
+    async def only(self, name: str, text: str) -> Document:
+        """Write the folder's only file, and return its document once it is found."""
+        (self.root / name).write_text(text)
+        await self.settled(**{name: FileState.INDEXED})
+        (document,) = await self.store.list()
+        return document
 
     async def finds(self, query: str) -> list[str]:
         """The texts that a search finds."""
         return [hit.text for hit in await self.store.search(query, 5, relevant=False)]
 
 
-async def eventually(
-    condition: Callable[[], Awaitable[bool]], told: Callable[[], Awaitable[object]] | None = None
-) -> None:
+async def becomes(wanted: object, ask: Callable[..., Awaitable[object]], *given: object) -> None:
+    """Return once the answer is what is wanted."""
     deadline = time.monotonic() + _PATIENCE_S
-    while not await condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"this did not happen: {await told() if told else condition}")
+    while (found := await ask(*given)) != wanted:
+        assert time.monotonic() < deadline, f"this did not happen: {wanted}, but {found}"
         await asyncio.sleep(0.05)
+
+
+async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
+    await becomes(True, condition)
 
 
 @asynccontextmanager

@@ -79,9 +79,7 @@ def test_an_event_is_a_record_that_names_it_first() -> None:
         ("00010101T000000+0200", "soon", "Start: 00010101T000000+0200; End: soon"),
     ],
 )
-def test_days_end_with_the_last_of_them_and_times_are_of_one_zone(
-    start: str, end: str, read: str
-) -> None:
+def test_whole_days_end_on_the_last_and_times_are_in_utc(start: str, end: str, read: str) -> None:
     event = "BEGIN:VCALENDAR\nBEGIN:VEVENT\nSUMMARY:Skagen\n{}\nEND:VEVENT\nEND:VCALENDAR\n"
     assert recorded(event.format(f"DTSTART:{start}\nDTEND:{end}")) == f"What: Skagen; {read}"
     backwards = recorded(event.format(f"DTEND:{end}\nDTSTART:{start}"))

@@ -55,7 +55,7 @@ def check_random_texts(
 def greedy(model: Backend, document: Sequence[int], question: Sequence[int]) -> list[int]:
     """The likeliest text of a row, up to its end or 40 tokens."""
     (slot,) = model.cache.acquire(1) or []
-    model.feed([slot], [0], torch.tensor([document]))
+    model.forward([slot], [0], torch.tensor([document]), 0)
     text: list[int] = []
     fed = list(question)
     while not text or (text[-1] not in model.ends and len(text) < 40):

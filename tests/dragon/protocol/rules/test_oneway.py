@@ -77,7 +77,7 @@ def test_its_text_is_that_of_the_reference(
     sampling = Sampling(temperature, seed=seed % 16, **truncation)
     expected = reference(sampling, LIMITS, [(0, LIMITS.tokens)], likeness)
     world = World(
-        random.Random(seed),
+        seed,
         sampling,
         LIMITS,
         rule=RULE if certificates else OneWay,
@@ -325,7 +325,7 @@ def world(
             return OneWay(session)
         return Budgeted(session, budget, KEY)
 
-    return World(random.Random(seed), sampling, LIMITS, rule=rule, catch_up=catch_up, window=window)
+    return World(seed, sampling, LIMITS, rule=rule, catch_up=catch_up, window=window)
 
 
 @settings(max_examples=75)

@@ -14,7 +14,7 @@ from dragon.protocol.rules.registry import Start, session_of
 from dragon.protocol.rules.rule import Rule
 from dragon.protocol.rules.sequencewise import Sequencewise
 from dragon.protocol.rules.shared_noise import Coupled, Exchange, Tokenwise
-from dragon.protocol.rules.speculative import Judged, Speculative
+from dragon.protocol.rules.speculative import Speculative
 from dragon.protocol.session import Session
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Mode, Sampling
@@ -22,7 +22,6 @@ from dragon.sampling.quantized import WireDistribution
 from dragon.sampling.role import Role
 
 SIDE = Side(WireDistribution.of([1, 2], [60000, 5000]), 0)
-JUDGED = Judged(SIDE, SIDE, Aggregated(True, True, 1, 1))
 
 
 def make(
@@ -57,7 +56,7 @@ def test_each_mode_has_its_rule(mode: Mode, kind: type[Rule]) -> None:
 def chosen(role: Role, schedule: Schedule, **known: float) -> Role:
     rule = make(Mode.SPECULATIVE, role, schedule, **known).rule
     assert isinstance(rule, Speculative)
-    return rule.next_aggregator(Role.DEVICE, JUDGED)
+    return rule.next_aggregator(Role.DEVICE, SIDE, SIDE, Aggregated(True, True, 1, 1))
 
 
 @pytest.mark.parametrize("role", Role)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -65,7 +64,7 @@ def reference(sampling: Sampling, limits: Limits, likeness: float) -> tuple[list
 
 def world_of(seed: int, sampling: Sampling, limits: Limits, likeness: float = 0.6) -> World:
     world = World(
-        random.Random(seed),
+        seed,
         sampling,
         limits,
         rule=Sequencewise,
@@ -296,16 +295,6 @@ def test_the_others_candidate_is_scored_in_one_forward_once_the_own_is_whole() -
     cloud.complete([], 0, -9.0)
     assert cloud.take_outbox() == [Candidate(0, (5, END), -3.0, 0), Score(0, -9.0)]
     assert cloud.next_work() is None
-
-
-def test_a_score_may_come_first() -> None:
-    device = session()
-    write(device, (5, END))
-    device.receive(Score(0, -9.0))
-    device.receive(Candidate(0, (7, END), -1.0, 0))
-    work(device)
-    device.complete([], 0, -1.0)
-    assert device.take_commits() == [7, END]
 
 
 def test_an_answer_that_wins_whatever_the_cloud_says_is_not_waited_for() -> None:

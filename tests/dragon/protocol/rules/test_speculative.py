@@ -6,7 +6,6 @@ Covers `dragon.sampling.role`.
 
 from __future__ import annotations
 
-import random
 from functools import partial
 
 import numpy as np
@@ -17,12 +16,7 @@ from scipy import stats  # type: ignore[import-untyped]
 
 from dragon.errors import InvalidRequestError
 from dragon.protocol.messages import Draft, Join, Limits, Resync, Target
-from dragon.protocol.rules.speculative import (
-    Drafted,
-    Speculative,
-    algorithm1_draft,
-    algorithm1_target,
-)
+from dragon.protocol.rules.speculative import Speculative, algorithm1_draft, algorithm1_target
 from dragon.protocol.session import Session
 from dragon.sampling.mixture import ETA_ONE, Side, device_weight, mixture
 from dragon.sampling.params import Sampling
@@ -48,7 +42,7 @@ def test_the_text_is_the_references_whoever_aggregates(
     joint = [(0, LIMITS.tokens)]
     expected = reference(sampling, LIMITS, joint, likeness, speculative=True)
     world = World(
-        random.Random(seed),
+        seed,
         sampling,
         LIMITS,
         rule=rule_of(Speculative, seed, certificates=False),
@@ -64,7 +58,7 @@ def test_the_text_is_the_references_whoever_aggregates(
 @pytest.mark.parametrize("number", range(20))
 def test_each_position_has_one_target_from_the_side_named_before(number: int) -> None:
     world = World(
-        random.Random(number),
+        number,
         Sampling(temperature=1.0, seed=number),
         LIMITS,
         rule=rule_of(Speculative, number, certificates=False),
@@ -164,12 +158,9 @@ def side(chance: np.random.Generator, vocabulary: int = 12) -> Side:
 
 def draw(device: Side, cloud: Side, position: int) -> tuple[int, int, int]:
     """Both drafts and the target of a position."""
-    drafts = [
-        algorithm1_draft(role, side, SAMPLING, position)
-        for role, side in ((Role.DEVICE, device), (Role.CLOUD, cloud))
-    ]
-    one, other = (Drafted(*pair) for pair in zip(drafts, (device, cloud), strict=True))
-    return (*drafts, algorithm1_target(one, other, SAMPLING, position))
+    one = algorithm1_draft(Role.DEVICE, device, SAMPLING, position)
+    other = algorithm1_draft(Role.CLOUD, cloud, SAMPLING, position)
+    return one, other, algorithm1_target((one, other), device, cloud, SAMPLING, position)
 
 
 def fits(drawn: np.ndarray, ids: np.ndarray, weights: np.ndarray) -> bool:
@@ -213,10 +204,8 @@ def test_greedy_takes_the_argmax_of_the_mixture() -> None:
     greedy = Sampling(temperature=0.0)
     for position in range(200):
         device, cloud = side(chance), side(chance)
-        tokens = [
-            algorithm1_draft(r, s, greedy, position)
-            for r, s in zip(Role, (device, cloud), strict=True)
-        ]
-        one, other = (Drafted(*pair) for pair in zip(tokens, (device, cloud), strict=True))
+        one = algorithm1_draft(Role.DEVICE, device, greedy, position)
+        other = algorithm1_draft(Role.CLOUD, cloud, greedy, position)
         ids, weights = mixture(device, cloud)
-        assert algorithm1_target(one, other, greedy, position) == ids[np.argmax(weights)]
+        found = algorithm1_target((one, other), device, cloud, greedy, position)
+        assert found == ids[np.argmax(weights)]

@@ -5,7 +5,6 @@ Covers `dragon.protocol.rules.shared_noise`.
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 from hypothesis import given, settings
@@ -43,13 +42,7 @@ def test_tokenwise_equals_coupled_equals_the_reference(
     rules: list[type[Rule]] = [Tokenwise, Coupled]
     for rule in rules:
         world = World(
-            random.Random(seed),
-            sampling,
-            LIMITS,
-            rule=rule,
-            catch_up=catch_up,
-            window=window,
-            likeness=likeness,
+            seed, sampling, LIMITS, rule=rule, catch_up=catch_up, window=window, likeness=likeness
         )
         assert world.run() == expected
         assert world.device.intervals() == ((0, len(expected)),)
@@ -59,7 +52,7 @@ def test_tokenwise_equals_coupled_equals_the_reference(
 
 
 def test_only_the_cloud_sends_distributions_and_only_the_device_tokens() -> None:
-    world = World(random.Random(1), Sampling(), LIMITS, rule=Tokenwise)
+    world = World(1, Sampling(), LIMITS, rule=Tokenwise)
     tokens = world.run()
     to_cloud = [m for role, m in world.delivered if role is Role.CLOUD]
     to_device = [m for role, m in world.delivered if role is Role.DEVICE]

@@ -23,7 +23,7 @@ def begun(model: LlamaCpp, prompt: Sequence[int], pieces: Sequence[int] = ()) ->
     (slot,) = model.cache.acquire(1, 512) or []
     model.begin([slot], adapted=True)
     for start, end in zip((0, *pieces), pieces, strict=False):
-        model.feed([slot], [start], torch.tensor([prompt[start:end]]))
+        model.forward([slot], [start], torch.tensor([prompt[start:end]]), 0)
     return slot
 
 

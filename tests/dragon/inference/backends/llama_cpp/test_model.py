@@ -67,15 +67,6 @@ def test_random_appends_rollbacks_and_batches(
     check_random_texts(llama, reference, words * 9)
 
 
-def test_a_row_that_begins_with_a_document(
-    llama: LlamaCpp, reference: Backend, tokenizer: Tokenizer
-) -> None:
-    rows = tokenizer.document_row(TEXT), tokenizer.conversation(QUESTION)
-    written = [tokenizer.decode(greedy(model, *rows)) for model in (llama, reference)]
-    assert written[0] == written[1]
-    assert written[0] in TEXT
-
-
 def test_greedy_texts_and_log_probabilities_are_those_of_torch(
     llama: LlamaCpp, tokenizer: Tokenizer
 ) -> None:
@@ -219,13 +210,10 @@ def test_what_is_no_gguf_file_is_refused(content: bytes, tmp_path: Path) -> None
         LlamaCpp(path, 10, threads=1)
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"nothing\.gguf"):
-        Tokenizer.load(tmp_path / "nothing.gguf")
-
-
-def test_half_a_file_is_refused(embedded_gguf: Path, tmp_path: Path) -> None:
+def test_half_a_file_and_none_are_refused(embedded_gguf: Path, tmp_path: Path) -> None:
     path = tmp_path / "half.gguf"
+    with pytest.raises(ConfigurationError, match=r"half\.gguf"):
+        Tokenizer.load(path)
     path.write_bytes(embedded_gguf.read_bytes()[:-5_000_000])
     with pytest.raises(ConfigurationError, match=r"half\.gguf"):
         LlamaCpp(path, 10, threads=1)

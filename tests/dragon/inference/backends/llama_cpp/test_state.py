@@ -135,7 +135,7 @@ def test_a_kill_between_saving_and_loading(
 def test_packed_by_another_side_equals_computed_there(load: Load) -> None:
     model, other = load(exact=True), load(exact=True)
     (slot,) = model.cache.acquire(1, len(ROW.tokens)) or []
-    model.feed([slot], [0], torch.tensor([ROW.tokens]))
+    model.forward([slot], [0], torch.tensor([ROW.tokens]), 0)
     packed = model.read(slot, len(ROW.tokens)).pack()
     assert len(packed) == model.packed_bytes(len(ROW.tokens))
     given = Row(ROW.tokens, 0.0, kv=packed)

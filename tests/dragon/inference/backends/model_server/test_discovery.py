@@ -184,6 +184,4 @@ def test_another_vocabulary(served: Served, other: Tokenizer, behaviour: Behavio
 
 
 def test_another_vocabulary_at_llama_server(llama_server: Service, other: Tokenizer) -> None:
-    assert refused(llama_server.url, other, key="sesame").startswith(
-        "DRAGON_TOKENIZER: the model server at URL has another vocabulary: name the tokenizer of "
-    )
+    assert "URL has another vocabulary" in refused(llama_server.url, other, key="sesame")

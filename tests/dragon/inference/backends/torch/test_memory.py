@@ -15,7 +15,6 @@ from dragon.inference.backends.slots import BLOCK
 from dragon.inference.backends.torch import cache
 from dragon.inference.backends.torch.cache import Pool, Reserved
 
-LIKE = torch.zeros(0)
 CPU = torch.device("cpu")
 
 
@@ -32,7 +31,7 @@ def resident(tensor: torch.Tensor) -> int:
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_an_answer_takes_what_it_uses_and_gives_it_back() -> None:
     layout = Reserved(slots=100, context=32_768)
-    stored = layout.zeros(heads=4, dim=32, like=LIKE)
+    stored = layout.zeros(torch.empty(1, 4, 1, 32))
     assert stored.shape == (100, 32_768, 4, 32)  # 1.6 GB
     assert resident(stored) == 0
     stored[3, : 4 * BLOCK] = 1.0
@@ -46,7 +45,7 @@ def test_an_answer_takes_what_it_uses_and_gives_it_back() -> None:
 
 def test_pages_that_a_slot_shares_with_the_next_one_stay() -> None:
     layout = Reserved(slots=3, context=BLOCK)
-    stored = layout.zeros(heads=1, dim=1, like=LIKE)  # a slot is a quarter of a page
+    stored = layout.zeros(torch.empty(1, 1, 1, 1))  # a slot is a quarter of a page
     stored[:] = 1.0
     layout.give_back(1, 1)
     assert bool((stored[0] == 1.0).all())

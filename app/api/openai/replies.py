@@ -1,15 +1,17 @@
-"""The `dragon` object of responses and stream chunks: its shapes, and how they are rendered."""
+"""Replies and stream chunks as OpenAI's clients read them, and the `dragon` object in them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
 from app.api.openai.delivery import Choice
 from app.api.openai.field_types import UNSENT
+from app.api.openai.logprobs import ChatLogprobs, PromptLogprobs, TextLogprobs
+from app.api.openai.schemas import DragonOptions
 from app.api.openai.spellings import IGNORED
 from app.generation.events import (
     Citation,
@@ -21,6 +23,101 @@ from app.generation.events import (
     SourcesFound,
     TokenDetail,
 )
+from dragon.inference.tools import ToolCall
+
+FinishReason = Literal["stop", "length", "tool_calls"]
+TokenIds = Annotated[list[int] | None, UNSENT]
+"""As in vLLM, on request."""
+
+
+class PromptTokensDetails(BaseModel):
+    """No token of the prompt counts as cached: only passages' tokens are cached."""
+
+    cached_tokens: int = 0
+
+
+class CompletionUsage(BaseModel):
+    """Tokens of the client's own prompt and of the answers; retrieved documents do not count."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    prompt_tokens_details: PromptTokensDetails = PromptTokensDetails()
+
+    @classmethod
+    def of(cls, prompt: int, completion: int) -> CompletionUsage:
+        """The usage for numbers of tokens read and written."""
+        return cls(
+            prompt_tokens=prompt, completion_tokens=completion, total_tokens=prompt + completion
+        )
+
+
+class FunctionReply(BaseModel):
+    """A function that the model calls; `arguments` is the text of a JSON object."""
+
+    name: str
+    arguments: str
+
+
+class CallReply(BaseModel):
+    """A call of a tool; in a stream, with its `index` among the message's calls."""
+
+    id: str
+    type: Literal["function"] = "function"
+    function: FunctionReply
+    index: Annotated[int | None, UNSENT] = None
+
+    @classmethod
+    def of(cls, call: ToolCall, index: int | None = None) -> CallReply:
+        """The reply's form of a call."""
+        function = FunctionReply(name=call.name, arguments=call.arguments)
+        return cls(id=call.id, function=function, index=index)
+
+
+class Delta(BaseModel):
+    """The part that a chunk adds to a chat message; empty in the last chunk."""
+
+    role: Annotated[Literal["assistant"] | None, UNSENT] = None
+    content: Annotated[str | None, UNSENT] = None
+    reasoning_content: Annotated[str | None, UNSENT] = None
+    tool_calls: Annotated[list[CallReply] | None, UNSENT] = None
+
+
+class ChunkChoice(BaseModel):
+    index: int
+    delta: Delta
+    logprobs: ChatLogprobs | None = None
+    finish_reason: FinishReason | None = None
+    token_ids: TokenIds = None
+
+
+class ReplyMessage(BaseModel):
+    role: Literal["assistant"] = "assistant"
+    content: str | None
+    refusal: None = None
+    reasoning_content: Annotated[str | None, UNSENT] = None
+    tool_calls: Annotated[list[CallReply] | None, UNSENT] = None
+
+
+class ChatChoice(BaseModel):
+    index: int
+    message: ReplyMessage
+    logprobs: ChatLogprobs | None = None
+    finish_reason: FinishReason
+    token_ids: TokenIds = None
+
+
+class TextPiece(BaseModel):
+    index: int
+    text: str
+    logprobs: TextLogprobs | None = None
+    finish_reason: FinishReason | None = None
+    token_ids: TokenIds = None
+    prompt_token_ids: TokenIds = None
+
+
+class TextChoice(TextPiece):
+    prompt_logprobs: PromptLogprobs | None = None
 
 
 class TokenProvenance(BaseModel):
@@ -92,15 +189,11 @@ class PeerNotice(BaseModel):
 
 
 class CitationPiece(BaseModel):
-    """More citations of a choice."""
-
     index: int
     found: list[Citation]
 
 
 class ProvenancePiece(BaseModel):
-    """More tokens of a choice."""
-
     index: int
     tokens: list[TokenProvenance]
 
@@ -116,11 +209,48 @@ class DragonNotice(BaseModel):
     provenance: Annotated[ProvenancePiece | None, UNSENT] = None
 
 
-Dragon = DragonReply | DragonNotice
+class Reply(BaseModel):
+    """The common fields of responses and their chunks."""
+
+    id: str
+    object: str
+    created: int
+    model: str
+    system_fingerprint: str
+    choices: list[Any]
+    usage: CompletionUsage | None = None
+    prompt_token_ids: TokenIds = None
+    dragon: Annotated[DragonReply | DragonNotice | None, UNSENT] = None
 
 
-def reply(choices: Sequence[Choice], *, provenance: bool) -> DragonReply:
-    """How finished choices came about."""
+class ChatCompletion(Reply):
+    object: Literal["chat.completion"] = "chat.completion"
+    choices: list[ChatChoice]
+    prompt_logprobs: PromptLogprobs | None = None
+
+
+class ChatCompletionChunk(Reply):
+    object: Literal["chat.completion.chunk"] = "chat.completion.chunk"
+    choices: list[ChunkChoice]
+
+
+class Completion(Reply):
+    object: Literal["text_completion"] = "text_completion"
+    choices: list[TextChoice]
+
+
+class CompletionChunk(Reply):
+    object: Literal["text_completion"] = "text_completion"
+    choices: list[TextPiece]
+
+
+def dragon_reply(
+    choices: Sequence[Choice], options: DragonOptions | None, *, in_stream: bool = False
+) -> DragonReply | None:
+    """How finished choices came about, if requested; a stream has sent the provenance before."""
+    if options is None:
+        return None
+    provenance = options.provenance and not in_stream
     request = choices[0].answer.request
     document_tokens = sum(int(c.answer.end.stats.get("document_tokens", 0)) for c in choices)
     return DragonReply(
@@ -132,7 +262,7 @@ def reply(choices: Sequence[Choice], *, provenance: bool) -> DragonReply:
     )
 
 
-def notice(index: int, event: Event) -> DragonNotice | None:
+def dragon_notice(index: int, event: Event) -> DragonNotice | None:
     """The notice for an event of a choice, if it has one."""
     match event:
         case PeerChanged():
