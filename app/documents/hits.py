@@ -59,11 +59,15 @@ class Follows:
 
 @dataclass(frozen=True)
 class Scope:
-    """The documents and collections to search, None for all, and what a question `follows`."""
+    """The documents and collections to search, None for all, and what a question `follows`.
+
+    `turns` are the chat's questions with their replies; the one that is asked has none yet.
+    """
 
     documents: Sequence[str] | None = None
     collections: Sequence[str] | None = None
     follows: Follows | None = None
+    turns: Sequence[tuple[str, str]] = ()
 
     def within(self, statement: Select[T]) -> Select[T]:
         """The statement restricted to the documents in scope."""

@@ -190,7 +190,9 @@ class Finder:
                 return summed
             if under := await to_the_end(section(sessions, files, each, scope)):
                 return under
-            known = await asyncio.to_thread(nearest_answer, each, self.tables, best, said)
+            known = await asyncio.to_thread(
+                nearest_answer, each, self.tables, best, said, scope.turns
+            )
             if known is not None:
                 return [known]
         return None

@@ -18,7 +18,7 @@ from app.peer_link.fetch import PublicHit, fetch
 from app.places import Places
 from dragon.inference.engine import Engine
 from dragon.inference.rows import Row, room_for_document
-from dragon.inference.tokenizer import Tokenizer
+from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.inference.weighting import Rescoring
 from dragon.link import control
 from dragon.retrieval.embedder import TextEmbedder
@@ -48,6 +48,7 @@ PREMISE = 32
 # Concurrent searches, and those of one caller: what they share (threads, database connections)
 # would otherwise serve whoever came first.
 _SEARCHES, _FOR_ONE = 4, 3
+_TURNS = 6  # of a chat, at most, in which a question may be changed: "And in March?"
 
 
 @dataclass
@@ -146,13 +147,14 @@ class Retrieval:
             found = await look(question, k + len(before), scope)
             return [hit for hit in found if not any(hit.text in text for text in before)][:k]
 
-        anywhere = near = _scope(request)
+        anywhere = _scope(request)
+        near = replace(anywhere, turns=_turns(request.messages))
         if said is not None:
             asked = question_of(request.messages)
             alone = style.one_row and request.query == asked
             # "Where?" alone tells no line from another.
             wording = request.query if asks_nothing(asked) else asked
-            near = replace(anywhere, follows=Follows(said, None if alone else wording))
+            near = replace(near, follows=Follows(said, None if alone else wording))
         async with self._places.one():
             if style is not Answers.LINES:
                 return await unused(request.query, most, near)
@@ -314,6 +316,17 @@ def _premise(
 
 def _scope(request: GenerationRequest) -> Scope:
     return Scope(request.documents, request.collections)
+
+
+def _turns(messages: Sequence[Message]) -> tuple[tuple[str, str], ...]:
+    """A chat's last questions with their replies; none if only one is asked."""
+    turns: list[tuple[str, str]] = []
+    for message in messages:
+        if message.role == "user":
+            turns.append((message.content, ""))
+        elif message.role == "assistant" and turns:
+            turns[-1] = turns[-1][0], message.content
+    return tuple(turns[-_TURNS:]) if len(turns) > 1 else ()
 
 
 def quoted(hit: DocumentHit) -> DocumentHit:

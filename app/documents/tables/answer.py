@@ -3,8 +3,6 @@
 Rows that sum up the others are left out of every count, sum and extreme, and the answer says so.
 """
 
-# ruff: noqa: S608, the query is shown, and never run
-
 from __future__ import annotations
 
 import operator
@@ -12,29 +10,33 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from itertools import islice
 from typing import Any
 
 from app.documents.hits import DocumentHit
 from app.documents.tables.columns import TWO_WAYS, Holds, number
-from app.documents.tables.question import Condition, Reading, TableQuery
+from app.documents.tables.conditions import Condition
+from app.documents.tables.question import Group, Reading, TableQuery
 from app.documents.tables.records import Shelf, Table
-from app.documents.tables.wording import Operation
+from app.documents.tables.statement import EXTREMES, FUNCTIONS, statement
+from app.documents.tables.wording import FOLLOWING, Operation
 from dragon.retrieval.relevance import HIGHEST
 
 _TABLED = 3  # documents, at most, whose tables are queried
-_SHOWN = 8
+_SHOWN, _GROUPS = 8, 20
 _LEAST_PLACES = 2  # of a mean
 _THOUSAND = 1000
+_WHAT = {
+    Operation.SUM: "{} in all", Operation.MEAN: "{} on average", Operation.COUNT: "different {}",
+    Operation.MOST: "highest {}", Operation.LEAST: "lowest {}",
+}  # fmt: skip
+
 _COMPARED: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
     "<": operator.lt,
     "<=": operator.le,
 }
-_EXTREMES = {Operation.MOST: "highest", Operation.LEAST: "lowest"}
-_FUNCTIONS = {
-    Operation.SUM: "SUM", Operation.MEAN: "AVG", Operation.MOST: "MAX", Operation.LEAST: "MIN",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -48,25 +50,31 @@ class TableAnswer:
 
 
 def nearest_answer(
-    question: str, shelf: Shelf, best: Sequence[DocumentHit], said: DocumentHit | None
+    question: str,
+    shelf: Shelf,
+    best: Sequence[DocumentHit],
+    said: DocumentHit | None,
+    turns: Sequence[tuple[str, str]] = (),
 ) -> DocumentHit | None:
-    """The answer of the nearest table that has one, from the row that was `said` if need be."""
-    nearest: dict[str, DocumentHit] = {}
-    for hit in best:
-        nearest.setdefault(hit.document, hit)
-    tabled = 0
-    for hit in nearest.values():
-        tables = shelf.of(hit.document, hit.kind) if tabled < _TABLED else ()
-        tabled += bool(tables)
-        for each in tables:
-            row = None
-            if said is not None and said.document == hit.document:
-                row = each.row_at(said.start)
-            found = answer(question, each, hit.title, row)
-            if found is None:
-                continue
-            line = replace(hit, text=found.text, query=found.query, start=found.start)
-            return replace(line, end=found.end, score=1.0, relevance=HIGHEST)
+    """The answer of the nearest table that has one, from the row that was `said` if need be.
+
+    The last of the `turns` goes first if it changes a question before, as in `following`.
+    """
+    nearest = {hit.document: hit for hit in reversed(best)}
+    hits = [nearest[document] for document in dict.fromkeys(hit.document for hit in best)]
+    tabled = ((hit, of) for hit in hits if (of := shelf.of(hit.document, hit.kind)))
+    tables = [(hit, table) for hit, of in islice(tabled, _TABLED) for table in of]
+
+    def answered(hit: DocumentHit, table: Table) -> TableAnswer | None:
+        there = said is not None and said.document == hit.document
+        row = table.row_at(said.start) if said is not None and there else None
+        return answer(question, table, hit.title, row)
+
+    for read in (lambda hit, table: following(turns, table, hit.title), answered):
+        for hit, table in tables:
+            if (found := read(hit, table)) is not None:
+                line = replace(hit, text=found.text, query=found.query, start=found.start)
+                return replace(line, end=found.end, score=1.0, relevance=HIGHEST)
     return None
 
 
@@ -76,14 +84,36 @@ def answer(question: str, table: Table, title: str, said: int | None = None) -> 
     A question that names no row may be about the one that was `said` before.
     """
     asked = Reading(question, table, title, said).query()
-    if asked is None or (len(table.columns) == 1 and asked.operation is not Operation.COUNT):
+    return None if asked is None else _computed(asked, table, title)
+
+
+def following(turns: Sequence[tuple[str, str]], table: Table, title: str) -> TableAnswer | None:
+    """A table's answer to the last question if it changes one before: "And in March?".
+
+    `turns` are questions and replies; None, too, if the reply before was not the table's.
+    """
+    if not turns or not FOLLOWING.match(turns[-1][0]):
+        return None
+    query: TableQuery | None = None
+    for question, reply in turns[:-1]:
+        reading = Reading(question, table, title)
+        query = (query and reading.following(query)) or reading.query()
+        found = query and _computed(query, table, title)
+        query = query if found and found.text in reply else None
+    query = query and Reading(turns[-1][0], table, title).following(query)
+    return _computed(query, table, title) if query else None
+
+
+def _computed(asked: TableQuery, table: Table, title: str) -> TableAnswer | None:
+    if len(table.columns) == 1 and asked.operation is not Operation.COUNT:
         return None  # items of a list are only counted
-    over = asked.operation in _FUNCTIONS or asked.operation is Operation.COUNT
+    over = asked.operation in FUNCTIONS or asked.operation is Operation.COUNT
     left_out = table.totals if over else frozenset()
     rows = [row for row in range(len(table.rows)) if row not in left_out]
     compared = [each.column for each in asked.conditions if each.relation != "IN"]
-    needed = [*compared, *(c for c in asked.columns if asked.operation in _FUNCTIONS)]
-    sql = _statement(asked, table, title)
+    compared += [each.other for each in asked.conditions if each.other is not None]
+    needed = [*compared, *(c for c in asked.columns if asked.operation in FUNCTIONS)]
+    sql = statement(asked, table, title)
     for column in needed:
         held = table.held[column]
         if held.holds in (Holds.WORDS, Holds.UNDECIDED) or (held.either and column in compared):
@@ -91,14 +121,12 @@ def answer(question: str, table: Table, title: str, said: int | None = None) -> 
     rows = [row for row in rows if all(_meets(table, row, each) for each in asked.conditions)]
     if not rows:
         return None
+    if asked.operation in EXTREMES and asked.group is None:
+        rows = _extreme(asked, table, rows)
     if asked.group is not None:
-        return _grouped(asked, asked.group, table, rows, sql)
-    if asked.operation in _EXTREMES:
-        numbers = table.held[asked.columns[0]].values
-        values = {row: value for row in rows if (value := numbers[row]) is not None}
-        best = max if asked.operation is Operation.MOST else min
-        rows = [row for row in values if values[row] == best(values.values())]
-    text = _worded(asked, table, rows, title)
+        text, rows = _grouped(asked, asked.group, table, rows)
+    else:
+        text = _worded(asked, table, rows, title)
     if text and left_out:
         summed = asked.columns if asked.operation is Operation.SUM else ()
         cells = (", ".join([table.label(n), *(table.rows[n][c] for c in summed)]) for n in left_out)
@@ -106,10 +134,22 @@ def answer(question: str, table: Table, title: str, said: int | None = None) -> 
     return TableAnswer(text, sql, *table.spans[rows[0]]) if text else None
 
 
+def _extreme(asked: TableQuery, table: Table, rows: Sequence[int]) -> list[int]:
+    """Of the rows, those with the highest or the lowest number."""
+    numbers = table.held[asked.columns[0]].values
+    values = {row: value for row in rows if (value := numbers[row]) is not None}
+    best = (max if asked.operation is Operation.MOST else min)(values.values(), default=None)
+    return [row for row in values if values[row] == best]
+
+
 def _meets(table: Table, row: int, condition: Condition) -> bool:
     if condition.relation == "IN":
         return table.rows[row][condition.column] in condition.values
-    held, said = table.held[condition.column], condition.values[0]
+    held = table.held[condition.column]
+    if condition.other is not None:
+        value, bound = held.values[row], table.held[condition.other].values[row]
+        return None not in (value, bound) and _COMPARED[condition.relation](value, bound)
+    said = condition.values[0]
     if held.dated:
         day = held.days[row]
         return day is not None and _COMPARED[condition.relation](day.isoformat(), said)
@@ -126,11 +166,14 @@ def _worded(asked: TableQuery, table: Table, rows: list[int], title: str) -> str
         case Operation.ROWS if len(rows) == 1 or (len(rows) == 2 and named > 1):
             return " | ".join(_whole(table, row) for row in rows)
         case Operation.ROWS:
-            return f"{len(rows)} rows: {_labels(table, rows)}"
+            shown = [
+                c for e in asked.conditions if e.other is not None for c in (e.column, e.other)
+            ]
+            return f"{len(rows)} rows: {_labels(table, rows, shown)}"
         case Operation.COUNT:
             return _counted(asked, table, rows, title)
         case Operation.MOST | Operation.LEAST if 0 < len(rows) <= _SHOWN:
-            which = _EXTREMES[asked.operation]
+            which = EXTREMES[asked.operation]
             if len(rows) == 1:
                 return f"{_whole(table, rows[0])} (the {which} {table.columns[asked.columns[0]]})"
             return f"{'; '.join(_cells(asked, table, row) for row in rows)} (the {which})"
@@ -141,41 +184,77 @@ def _worded(asked: TableQuery, table: Table, rows: list[int], title: str) -> str
 
 def _summed(asked: TableQuery, table: Table, rows: list[int]) -> str:
     column = asked.columns[0]
-    held = table.held[column]
-    values = [value for row in rows if (value := held.values[row]) is not None]
-    if len(rows) == 1 or not values:
+    held, figure = table.held[column], _figure(asked, table, rows)
+    if len(rows) == 1 or figure is None:
         return _cells(asked, table, rows[0])
-    total, how, places = sum(values, Decimal(0)), "in all", held.decimals
-    if asked.operation is Operation.MEAN:
-        total, how = total / len(values), "on average"
-        places = max(_LEAST_PLACES, held.decimals)
+    total, shown = figure
     # An ambiguous number is written alike below a thousand and with all its decimals.
-    if held.either and (abs(total) >= _THOUSAND or total != round(total, places)):
+    if held.either and (abs(total) >= _THOUSAND or total != round(total, held.decimals)):
         return _undecided(table, column)
-    shown = (table.rows[row] for row in rows[:_SHOWN])
-    parts = "; ".join(f"{row[0]}: {row[column] or 'not given'}" for row in shown)
+    cells = (table.rows[row] for row in rows[:_SHOWN])
+    parts = "; ".join(f"{row[0]}: {row[column] or 'not given'}" for row in cells)
     more = f"; and {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else ""
-    return f"{table.columns[column]} {how}: {held.shown(total, places)} ({parts}{more})"
+    return f"{_WHAT[asked.operation].format(table.columns[column])}: {shown} ({parts}{more})"
 
 
 def _grouped(
-    asked: TableQuery, group: int, table: Table, rows: list[int], sql: str
-) -> TableAnswer | None:
-    """The cell of a group's column whose rows have the highest or the lowest sum."""
-    held, sums = table.held[asked.columns[0]], defaultdict[str, Decimal](Decimal)
+    asked: TableQuery, group: Group, table: Table, rows: list[int]
+) -> tuple[str, list[int]]:
+    """The figure of each group, the highest first; or the groups whose figure is the `best`.
+
+    Behind it the rows of the first group. There is no text for fewer than two groups.
+    """
+    groups = defaultdict[str, list[int]](list)
     for row in rows:
-        if (value := held.values[row]) is not None and (cell := table.rows[row][group]):
-            sums[cell] += value
-    if len(sums) < 2:
+        groups[_cell_of(group, table, row)].append(row)
+    unnamed = len(groups.pop("", ()))
+    figures = {cell: each for cell in groups if (each := _figure(asked, table, groups[cell]))}
+    if len(figures) < 2:
+        return "", rows
+    name, column = table.columns[group.column], asked.columns[0] if asked.columns else None
+    counts = asked.operation is Operation.COUNT
+    if column is not None and not counts and table.held[column].either:
+        return _undecided(table, column), rows
+    what = "rows" if column is None else _WHAT[asked.operation].format(table.columns[column])
+    rising = Operation.LEAST in (asked.operation, asked.best)
+    order = sorted(figures, key=lambda cell: figures[cell][0], reverse=not rising)
+    if asked.best is not None:
+        best = [cell for cell in figures if figures[cell][0] == figures[order[0]][0]]
+        which = f"the {EXTREMES[asked.best]} of {len(figures)} by {name}"
+        return f"{'; '.join(best)}, {what}: {figures[best[0]][1]} ({which})", groups[best[0]]
+    order = sorted(figures) if group.letters else order
+    parts = [f"{cell}: {figures[cell][1]}" for cell in order[:_GROUPS]]
+    parts += [f"and {len(order) - _GROUPS} more"] if len(order) > _GROUPS else []
+    but = f" (without {unnamed} rows that have none)" if unnamed else ""
+    return f"{what} by {name}: {'; '.join(parts)}{but}", groups[order[0]]
+
+
+def _cell_of(group: Group, table: Table, row: int) -> str:
+    if group.letters is None:
+        return table.rows[row][group.column]
+    day = table.held[group.column].days[row]
+    return day.isoformat()[: group.letters] if day else ""
+
+
+def _figure(asked: TableQuery, table: Table, rows: list[int]) -> tuple[Decimal, str] | None:
+    """The figure that is asked for of rows, and as it is shown; None if they have no number."""
+    if asked.operation is Operation.COUNT:
+        cells = {table.rows[row][c] for row in rows for c in asked.columns} - {""}
+        count = len(cells) if asked.columns else len(rows)
+        return Decimal(count), str(count)
+    held = table.held[asked.columns[0]]
+    if asked.operation in EXTREMES:
+        rows = _extreme(asked, table, rows)
+    values = [value for row in rows if (value := held.values[row]) is not None]
+    if not values:
         return None
-    best = (max if asked.operation is Operation.MOST else min)(sums.values())
-    cells = [cell for cell, value in sums.items() if value == best]
-    span = table.spans[next(row for row in rows if table.rows[row][group] == cells[0])]
-    if held.either:
-        return TableAnswer(_undecided(table, asked.columns[0]), sql, *span)
-    total = f"{table.columns[asked.columns[0]]} in all: {held.shown(best, held.decimals)}"
-    which = f"the {_EXTREMES[asked.operation]} of {len(sums)} by {table.columns[group]}"
-    return TableAnswer(f"{'; '.join(cells)}, {total} ({which})", sql, *span)
+    if asked.operation in EXTREMES:
+        labels = "; ".join(table.label(row) for row in rows)
+        return values[0], f"{held.shown(values[0], held.decimals)} ({labels})"
+    if asked.operation is Operation.SUM:
+        return (total := sum(values, Decimal(0))), held.shown(total, held.decimals)
+    mean = sum(values, Decimal(0)) / len(values)
+    return mean, held.shown(mean, max(_LEAST_PLACES, held.decimals))
 
 
 def _undecided(table: Table, column: int) -> str:
@@ -195,9 +274,12 @@ def _counted(asked: TableQuery, table: Table, rows: list[int], title: str) -> st
     return text
 
 
-def _labels(table: Table, rows: list[int]) -> str:
+def _labels(table: Table, rows: list[int], shown: Sequence[int] = ()) -> str:
     more = f"; and {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else ""
-    return "; ".join(table.label(row) for row in rows[:_SHOWN]) + more
+    cells = [", ".join(f"{table.columns[c]}: {table.rows[n][c]}" for c in shown) for n in rows]
+    labels = (table.label(row) + (f" ({cell})" if cell else "")
+              for row, cell in zip(rows[:_SHOWN], cells, strict=False))  # fmt: skip
+    return "; ".join(labels) + more
 
 
 def _cells(asked: TableQuery, table: Table, row: int) -> str:
@@ -210,44 +292,3 @@ def _cells(asked: TableQuery, table: Table, row: int) -> str:
 def _whole(table: Table, row: int) -> str:
     pairs = zip(table.columns, table.rows[row], strict=True)
     return "; ".join(f"{name}: {cell}" if name else cell for name, cell in pairs if cell)
-
-
-# The query, as it is shown.
-
-
-def _statement(asked: TableQuery, table: Table, title: str) -> str:
-    names, source = [_quoted(table.columns[column]) for column in asked.columns], _quoted(title)
-    match asked.operation:
-        case Operation.COUNT:
-            what = "COUNT(*)"
-        case Operation.SUM | Operation.MEAN:
-            what = f"{_FUNCTIONS[asked.operation]}({names[0]})"
-        case Operation.CELLS | Operation.MOST | Operation.LEAST:
-            what = ", ".join(dict.fromkeys([_quoted(table.columns[0]), *names]))
-        case _:
-            what = "*"
-    terms = [_term(condition, table) for condition in asked.conditions]
-    if asked.operation in _EXTREMES and asked.group is None:
-        within = f" WHERE {' AND '.join(terms)}" if terms else ""
-        best = f"{_FUNCTIONS[asked.operation]}({names[0]})"
-        terms.append(f"{names[0]} = (SELECT {best} FROM {source}{within})")
-    where = f" WHERE {' AND '.join(terms)}" if terms else ""
-    if asked.group is not None:
-        by, total = _quoted(table.columns[asked.group]), f"SUM({names[0]})"
-        order = "DESC" if asked.operation is Operation.MOST else "ASC"
-        what = f"SELECT {by}, {total} FROM {source}{where}"
-        return f"{what} GROUP BY {by} ORDER BY {total} {order}"
-    return f"SELECT {what} FROM {source}{where}"
-
-
-def _term(condition: Condition, table: Table) -> str:
-    name = _quoted(table.columns[condition.column])
-    if condition.relation != "IN":
-        (said,), bound = condition.values, number(condition.values[0])
-        return f"{name} {condition.relation} {repr(said) if bound is None else bound}"
-    values = ", ".join("'" + value.replace("'", "''") + "'" for value in condition.values)
-    return f"{name} IN ({values})" if len(condition.values) > 1 else f"{name} = {values}"
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

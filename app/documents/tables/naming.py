@@ -3,21 +3,54 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 
+from app.documents.tables import wording
 from dragon.retrieval.lexical import content_words, stem, words
 
 _ALIKE, _APART = 5, 3  # letters that two words begin with, at least, and end with, at most
 
 
-def spellings(cell: str, column: str) -> Iterator[tuple[str, ...]]:
-    """A cell's words; and its first one, if that is a name of its own, and not the column's."""
+class Words:
+    """The words of a question: those `left` are not accounted for, `cells` are those of cells."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.left = dict.fromkeys(content_words(text))
+        self.cells: set[str] = set()
+        self.unsure = False  # whether a word may be a cell or something else
+
+    def take(self, taken: Iterable[str]) -> None:
+        for word in taken:
+            self.left.pop(word, None)
+
+    def names(self, spelt: Sequence[str]) -> bool:
+        """Whether words name a cell, and not by chance: "m" only where the question has "M".
+
+        "Max" and "May" are names where they are capitalised behind other words; else it is unsure.
+        """
+        if len(spelt) > 1:
+            return True
+        (word,) = spelt
+        if len(word) < 3:
+            return bool(re.search(rf"(?<![\w'’]){re.escape(word.upper())}(?!\w)", self.text))
+        if re.search(rf"\w\W+(?-i:{re.escape(word.capitalize())})\b", self.text):
+            return True
+        self.unsure |= word in wording.OPERATION_WORDS
+        return bool(content_words(word)) and word not in wording.OPERATION_WORDS
+
+
+def spellings(cell: str, column: str, stems: Collection[str]) -> Iterator[tuple[str, ...]]:
+    """A cell's words; and its first one, if that is a name of its own, and not a column's.
+
+    `stems` are those of all columns' names.
+    """
     spelt = tuple(words(cell))
     if spelt and len(spelt) <= 6:
         yield spelt
-    alone = len(spelt) > 1 and len(spelt[0]) > 3 and cell[:1].isupper()
-    if alone and not named_by(spelt[0], column):
+    alone = len(spelt) > 1 and len(spelt[0]) > 2 and cell[:1].isupper()
+    if alone and stem(spelt[0]) not in stems and not named_by(spelt[0], column):
         yield spelt[:1]
 
 

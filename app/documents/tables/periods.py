@@ -64,6 +64,7 @@ class Period:
     start: int
     end: int
     outside: bool = False  # its only date is left out itself
+    loose: bool = False  # what is dated may be somebody of a month's name: "of May"
 
     def days(self, held: Collection[datetime.date]) -> Within | None:
         """Which days these are, if a year unsaid is that of the days `held`.
@@ -111,7 +112,7 @@ def period_in(question: str) -> Period | None:
         return Period(date, None, *one.span(), outside=how == "after")
     if how == "before" or how in _TO:
         return Period(None, date, *one.span(), outside=how == "before")
-    return Period(date, date, *one.span())
+    return Period(date, date, *one.span(), loose=how not in ("in", "during", "from"))
 
 
 def _date(text: str) -> _Date | None:

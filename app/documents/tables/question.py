@@ -6,49 +6,46 @@ expensive hotel in Paris" is none for a table of bicycles.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
-from app.documents.tables import wording
-from app.documents.tables.columns import Holds
-from app.documents.tables.naming import (
-    alike,
-    has_other_forms,
-    has_word,
-    named_by,
-    parts_of,
-    scattered,
-    spellings,
-    title_in,
-    together,
+from app.documents.tables import roles, wording
+from app.documents.tables.conditions import (
+    Condition,
+    cells_named,
+    columns_compared,
+    days_named,
+    narrowed,
+    rest_of,
+    rows_with,
 )
-from app.documents.tables.periods import period_in
+from app.documents.tables.naming import Words, alike, named_by, parts_of
 from app.documents.tables.records import Table
 from app.documents.tables.wording import Operation
 from dragon.retrieval.lexical import content_words, stem, words
 
 
 @dataclass(frozen=True)
-class Condition:
-    """`relation` is an operator of SQL: cells of `column` are one of `values`, or above one."""
+class Group:
+    """Rows alike in a column; in a column of dates, in the first `letters` of the date."""
 
     column: int
-    relation: str
-    values: tuple[str, ...]
+    letters: int | None = None
 
 
 @dataclass(frozen=True)
 class TableQuery:
     """`columns` are those asked for; the operation is on the first one, where it is on any.
 
-    An extreme is one of the sums of the rows that are alike in the column `group`, if any.
+    With a `group` it gives a figure for each, or those with the highest or lowest, if that is
+    what is `best`. A count of a group's rows is one of different cells, if it is on a column.
     """
 
     operation: Operation
     columns: tuple[int, ...]
-    conditions: tuple[Condition, ...]
-    group: int | None = None
+    conditions: tuple[Condition, ...] = ()
+    group: Group | None = None
+    best: Operation | None = None
 
 
 class Reading:
@@ -58,360 +55,364 @@ class Reading:
     """
 
     def __init__(self, question: str, table: Table, title: str, said: int | None = None) -> None:
-        self._table = table
-        self._said = said
-        self._whole = question
-        self._no_days = False  # it asks for some that no column tells apart
-        self._within, self._asked = self._period(question)
-        self._left = dict.fromkeys(content_words(self._asked))
-        self._named: set[str] = set()  # words of cells
+        self._table, self._said, self._whole = table, said, question
         title = title.rpartition(".")[0] or title
-        about = set(words(title)) - wording.PLAIN | wording.ROWS
-        self._about = said is not None or any(
-            any(alike(word, each) for each in about) or self._names_a_column(word)
+        self._title = words(title)
+        nouns = [word for word in self._title if word.isalpha() and word not in wording.CONTAINERS]
+        self._rows = roles.row_nouns(table).union(nouns[-1:])  # of a title, the last noun
+        self._plain = wording.PLAIN | wording.ROWS
+        self._known = self._plain | wording.UNITS | set(self._title) | self._rows
+        about = (set(self._title) | self._rows) - wording.PLAIN | wording.ROWS
+        self._against, rest = columns_compared(question, table)
+        self._group, rest = self._each(rest)
+        self._about = bool(self._group or said is not None) or any(
+            any(alike(word, each) for each in about) or roles.is_named(table, word)
             for word in content_words(question)
         )
-        self._title = words(title)
-        self._known = wording.PLAIN | wording.ROWS | wording.UNITS | set(words(title))
+        days = days_named(rest, table)
+        self._no_days = days is None
+        self._within, rest = days or ((), rest)
+        self._words = Words(rest)
+        self._text = rest
+        self._conditions: list[Condition] = []
+        self._columns: list[int] = []
+        self._asked: set[str] = set()
+        self._operation = Operation.CELLS
 
     def query(self) -> TableQuery | None:
         """The query of the table that it is; None if it may be about something else."""
         if cell := self._cell():
             return cell
-        if self._no_days or wording.BEYOND.search(wording.COMPARED.sub("", self._asked)):
+        if self._no_days or wording.BEYOND.search(wording.COMPARED.sub("", self._text)):
             return None
-        conditions = [*self._within, *self._equal()]
-        asked = set(words(wording.AMOUNT.sub(" ", self._asked))) - self._named
+        self._read()
+        found = None if self._words.unsure else self._asked_for()
+        if found is None:
+            return None
+        over = [column for column in found.columns if column in self._table.numeric]
+        priced = found.operation is not Operation.CELLS and wording.PRICED & self._asked
+        paid = any(stem(word) in wording.PAYMENTS for word in self._asked)
+        over = sorted(self._table.numeric) if paid else over if priced else []
+        if self._signed(over, found):
+            return None
+        if found.operation in wording.COMPUTED and len(found.columns) != 1:
+            return None
+        rates = (wording.A_RATE.search(self._table.columns[column]) for column in found.columns)
+        if found.operation is Operation.SUM and any(rates):
+            return None
+        if found.operation is Operation.CELLS and set(found.columns) == {0}:
+            found = replace(found, operation=Operation.ROWS)
+        if found.operation is Operation.CELLS and not self._conditions:
+            return None
+        narrowed(self._conditions, self._unaccounted(), self._words, self._table)
+        rows = found.operation is Operation.ROWS
+        if self._unaccounted() or not (self._conditions or rows or self._about):
+            return None
+        if rows and not (self._conditions and self._lists()):
+            return None
+        return replace(found, conditions=tuple(self._conditions))
+
+    def following(self, before: TableQuery) -> TableQuery | None:
+        """The query of the question before, with the days, cells or columns of this one.
+
+        "And in March?" and "What about Tobias?" say nothing else.
+        """
+        said = wording.FOLLOWING.match(self._whole)
+        if said is None or self._no_days or self._against or self._group:
+            return None
+        own = {each.column for each in before.conditions}
+        self._read(preferred=own)
+        self._words.take(words(said[0]))
+        if self._unaccounted() or self._operation is not Operation.CELLS or self._words.unsure:
+            return None
+        if wording.COMPARED.search(self._text) or wording.BEYOND.search(self._text):
+            return None
+        if not self._conditions:
+            single = before.operation is Operation.CELLS and self._columns
+            return replace(before, columns=tuple(self._columns)) if single else None
+        new = {each.column for each in self._conditions}
+        days = {each.column for each in self._within}
+        # Another cell stands for one of the same column; or is the first condition.
+        if self._columns or (own and not new <= own | days):
+            return None
+        kept = (each for each in before.conditions if each.column not in new)
+        return replace(before, conditions=(*kept, *self._conditions))
+
+    # What it asks for.
+
+    def _read(self, preferred: Collection[int] = ()) -> None:
+        """Read the conditions, the operation and the columns."""
+        table, left = self._table, self._words
+        against = [self._against] if self._against else []
+        cells = cells_named(left, table, self._title, preferred)
+        self._conditions = [*self._within, *against, *cells]
+        asked = set(words(wording.AMOUNT.sub(" ", self._text))) - left.cells
         # "The minimum stock" is a cell of the column "Min. stock".
-        asked -= {word for word in asked & wording.LIMITS if self._names_a_column(word)}
-        operation, group = wording.operation_of(asked), None
-        for mark in wording.OPERATION_WORDS - wording.PRICED:
-            self._left.pop(mark, None)
-        columns = self._columns(asked)
-        counts = wording.COUNTS.search(self._asked) is not None
-        if counts:
-            for column in [each for each in columns if each in self._table.flags]:
-                conditions.append(Condition(column, "IN", self._table.yes(column)))
-                columns.remove(column)
-        if extreme := self._extreme_of_sums(asked):
-            group, columns = self._group(columns), self._spent(columns)
-            beyond = counts or operation is Operation.MEAN or wording.AMOUNT.search(self._asked)
-            if group is None or beyond or self._is_unsure(conditions):
-                return None
-            operation = extreme
-        elif operation in (Operation.MOST, Operation.LEAST):
-            columns = self._measure(columns, dated=bool(wording.DATED & asked))
-            if set(columns) & set(self._money(spent=True)) and self._asks_for_a_group():
-                return None  # the row with the highest amount, or the highest of sums
-        numeric = [column for column in columns if column in self._table.numeric]
-        if operation is not Operation.CELLS and wording.PRICED & asked and self._signed(numeric):
-            return None  # nothing says on which side of 0 expenses are
-        for found in wording.AMOUNT.finditer(self._asked):
-            if len(numeric) != 1:
-                return None
-            conditions.append(
-                Condition(
-                    numeric[0], wording.RELATIONS[found[1].lower()], (found[2].lstrip("€£$ "),)
-                )
+        limits = {word for word in asked & wording.LIMITS if roles.is_named(table, word)}
+        self._asked = asked - limits
+        self._operation = wording.operation_of(self._asked)
+        left.take(wording.OPERATION_WORDS - wording.PRICED)
+        self._columns = roles.asked_for(self._asked, left, table)
+        self._counts = wording.COUNTS.search(self._text) is not None
+        if self._counts:
+            if wording.OFTEN.search(self._text):
+                left.take(wording.GOING)
+            for column in [each for each in self._columns if each in table.flags]:
+                self._conditions.append(Condition(column, "IN", table.yes(column)))
+                self._columns.remove(column)
+        for form in (wording.ABOUT, *([wording.WORKING] if "people" in self._rows else [])):
+            for found in form.finditer(self._text):
+                left.take(words(found[0]))
+
+    @property
+    def _numeric(self) -> list[int]:
+        """The columns of numbers that are asked for."""
+        return [column for column in self._columns if column in self._table.numeric]
+
+    @property
+    def _compares(self) -> bool:
+        return self._against is not None or wording.AMOUNT.search(self._text) is not None
+
+    def _asked_for(self) -> TableQuery | None:
+        """The operation and its columns; what it asks for but these is in the conditions."""
+        listed = self._counts or wording.LISTED.search(self._text)
+        if self._against and (wording.SPENDING.search(self._text) or not listed):
+            return None  # how far it is over budget
+        if self._group is not None:
+            return self._figures(self._group) if self._bounded() else None
+        if extreme := self._extreme_of_groups():
+            return self._best_group(extreme)
+        if self._operation in (Operation.MOST, Operation.LEAST):
+            self._columns = roles.compared(
+                self._columns, self._table, dated=bool(wording.DATED & self._asked)
             )
-            for word in words(found[0]):
-                self._left.pop(word, None)
-        cells = numeric if counts else columns
-        if cells and not conditions and operation is Operation.CELLS:
-            conditions += self._row_said()
-        compared = wording.AMOUNT.search(self._asked) is not None
-        if operation is Operation.CELLS:
-            if counts:
-                if len(numeric) > 1:
-                    return None  # it may ask for any of them
-                summed = len(numeric) == 1 and not compared and conditions
-                operation = Operation.SUM if summed else Operation.COUNT
-                columns = numeric if summed else [c for c in columns if c not in numeric]
-            elif asked & wording.PAYING and columns == numeric == self._money(spent=True):
-                if not conditions or self._is_unsure(conditions) or self._signed(numeric):
-                    return None
-                if not wording.SPENDING.search(self._asked):
-                    return None
-                operation = Operation.SUM
-            else:
-                if wording.NO_FIGURE.search(self._asked):  # "who did the labour": not its price
-                    columns = [column for column in columns if column not in numeric]
-                if compared or not columns:
-                    operation = Operation.ROWS
-        elif operation in (Operation.SUM, Operation.MEAN):
-            columns = numeric or columns[:1]
-        if operation in wording.COMPUTED and len(columns) != 1:
+            spent = set(roles.money(self._table, spent=True))
+            if spent.intersection(self._columns) and self._asks_for_a_group():
+                return None  # the row with the highest amount, or the highest of sums
+        if not self._bounded():
             return None
-        if operation is Operation.SUM and wording.A_RATE.search(self._table.columns[columns[0]]):
-            return None
-        if operation is Operation.CELLS and set(columns) == {0}:
-            operation = Operation.ROWS
-        if operation is Operation.CELLS and not conditions:
-            return None
-        conditions = self._narrowed(conditions)
-        if self._unaccounted() or not (conditions or operation is Operation.ROWS or self._about):
-            return None
-        if operation is Operation.ROWS and not (conditions and wording.LISTED.search(self._asked)):
-            return None
-        return TableQuery(operation, tuple(columns), tuple(conditions), group)
+        cells = self._numeric if self._counts else self._columns
+        row = self._said if self._table.is_a_key(0) and not self._conditions else None
+        if cells and row is not None and self._operation is Operation.CELLS:
+            self._conditions.append(Condition(0, "IN", (self._table.rows[row][0],)))
+        match self._operation:
+            case Operation.CELLS if self._counts:
+                return self._count()
+            case Operation.CELLS:
+                return self._cells()
+            case Operation.SUM | Operation.MEAN:
+                named = self._numeric or self._columns[:1] or roles.money(self._table, spent=True)
+                return TableQuery(self._operation, tuple(named))
+        return TableQuery(self._operation, tuple(self._columns))
 
-    def _names_a_column(self, word: str) -> bool:
-        return any(named_by(word, name) for name in self._table.columns)
+    def _bounded(self) -> bool:
+        """Add the amounts that its one column of numbers is compared with, unless none is meant."""
+        for found in wording.AMOUNT.finditer(self._text):
+            if not self._numeric and wording.CURRENCY.search(self._text, found.start()):
+                self._columns += roles.money(self._table, spent=False)
+            if len(self._numeric) != 1:
+                return False
+            value, how = found[2].lstrip("€£$ "), wording.RELATIONS[found[1].lower()]
+            self._conditions.append(Condition(self._numeric[0], how, (value,)))
+            self._words.take(words(found[0]))
+        return True
 
-    def _is_unsure(self, conditions: Sequence[Condition]) -> bool:
-        """Whether a sum of what was paid may not be what is asked for."""
-        most = wording.MOST_OF.search(self._asked)
-        if wording.UNSURE.search(self._asked) or (
-            most and any(alike(most[1].lower(), each) for each in self._title)
-        ):
-            return True
-        paid = wording.PAID_TO.search(self._asked)
-        return paid is not None and any(
-            paid[1].lower() in words(value)
-            and wording.PAYERS.intersection(parts_of(self._table.columns[each.column]))
-            for each in conditions
-            for value in each.values
+    def _count(self) -> TableQuery | None:
+        """How many rows there are, or the sum of the column of numbers that is named."""
+        often = wording.OFTEN.search(self._text) is not None
+        numeric = [] if often else self._numeric
+        noun = wording.KIND.search(self._text)
+        # "How many hammers?" asks for the stock of the row.
+        if noun and noun[1].lower() in self._words.cells and not numeric:
+            numeric = roles.quantities(self._table)
+        if len(numeric) > 1 or (often and not self._conditions):
+            return None  # it may ask for any of them
+        if numeric and not self._compares and self._conditions:
+            return TableQuery(Operation.SUM, tuple(numeric))
+        return TableQuery(
+            Operation.COUNT, tuple(c for c in self._columns if c not in self._table.numeric)
         )
 
-    def _extreme_of_sums(self, asked: set[str]) -> Operation | None:
+    def _cells(self) -> TableQuery | None:
+        """Cells, whole rows, or the sum of what was paid."""
+        table, columns, numeric = self._table, self._columns, self._numeric
+        spent = roles.money(table, spent=True)
+        if self._asked & wording.PAYING and columns == numeric == spent:
+            if not self._conditions or self._is_unsure() or self._signed(numeric):
+                return None
+            sums = numeric and wording.SPENDING.search(self._text)
+            return TableQuery(Operation.SUM, tuple(numeric)) if sums else None
+        days = set(roles.dates(table)) if wording.NO_DAY.search(self._text) else set()
+        if days.intersection(columns) - {each.column for each in self._conditions}:
+            return None  # "who delivers it": not when
+        if wording.NO_FIGURE.search(self._text):  # "who did the labour": not its price
+            columns = [column for column in columns if column not in days.union(numeric)]
+        if self._compares or not columns:
+            return TableQuery(Operation.ROWS, tuple(columns))
+        return TableQuery(Operation.CELLS, tuple(columns))
+
+    def _figures(self, group: Group, best: Operation | None = None) -> TableQuery | None:
+        """A figure for each group, or the groups with the highest or the lowest."""
+        if any(each.column == group.column and len(each.values) == 1 for each in self._conditions):
+            return None  # "by supplier Smith" is no group
+        if wording.AND_MORE.search(self._text):
+            return None  # "by town and year"
+        counted = self._counts and self._compares  # and not the amounts
+        numeric = [c for c in self._numeric if c != group.column and not counted]
+        operation = wording.operation_of(self._asked - wording.EXTREME if best else self._asked)
+        if (best and self._most_rows()) or (self._counts and not numeric):
+            return None if operation in wording.COMPUTED else self._count_each(group, best)
+        if operation is Operation.MEAN and not group.letters and self._table.is_a_key(group.column):
+            return None  # "the average price per order" is one figure
+        if operation in (Operation.MOST, Operation.LEAST):
+            if self._asked & wording.QUANTITY:
+                return None  # the highest of sums
+            numeric = roles.compared(self._columns, self._table, dated=False)
+        elif operation is Operation.CELLS:
+            spent = roles.money(self._table, spent=True)
+            numeric = numeric or (spent if best else [])
+            # It may ask for each one, or for their mean.
+            if self._is_unsure() or not (self._counts or set(numeric) <= set(spent)):
+                return None
+            operation = Operation.SUM
+        return TableQuery(operation, tuple(numeric), (), group, best)
+
+    def _count_each(self, group: Group, best: Operation | None) -> TableQuery | None:
+        """How many rows each group has, or how many different cells of a column that is named."""
+        noun = wording.KIND.search(self._text)
+        named = [c for c in self._columns if c != group.column] if noun and not best else []
+        counted = [c for c in named if noun and named_by(noun[1].lower(), self._table.columns[c])]
+        if any(map(self._table.is_a_key, counted)):
+            counted = []
+        if len(counted) > 1 or (counted and roles.quantities(self._table)):
+            return None
+        return TableQuery(Operation.COUNT, tuple(counted), (), group, best)
+
+    def _extreme_of_groups(self) -> Operation | None:
         """The extreme that is asked for of sums: "the most spent", not "the highest expense"."""
-        free = {word for word in asked if not self._names_a_column(word)}
+        free = {word for word in self._asked if not roles.is_named(self._table, word)}
         total = wording.operation_of(free)
         extreme = wording.operation_of(free - wording.SUMMED)
         if extreme not in (Operation.MOST, Operation.LEAST):
             return None
-        most = asked & wording.QUANTITY and "expensive" not in asked
-        paid = asked & wording.PAYING
+        most = self._asked & wording.QUANTITY and "expensive" not in self._asked
+        paid = self._asked & wording.PAYING
         summed = total is not extreme or (most and (paid or self._asks_for_a_group()))
-        return extreme if summed else None
+        return extreme if summed or self._most_rows() else None
+
+    def _best_group(self, extreme: Operation) -> TableQuery | None:
+        """The group with the highest or the lowest figure, of the one column that may have some."""
+        table = self._table
+        measured = table.numeric.union(roles.dates(table))
+        several = [c for c in self._columns if c not in measured and not table.is_a_key(c)]
+        if len(several) != 1 or self._counts or wording.AMOUNT.search(self._text):
+            return None
+        return self._figures(Group(several[0]), extreme)
+
+    def _most_rows(self) -> bool:
+        """Whether it asks for what has the most rows: the most orders, but not costs."""
+        most = wording.MOST_OF.search(self._text)
+        if most is None or self._numeric or {most[1].lower()} & wording.PRICED:
+            return False
+        first = self._table.columns[0] if self._table.is_a_key(0) else ""
+        noun = most[1].lower()
+        return any(alike(noun, each) for each in self._rows) or named_by(noun, first)
+
+    # How it asks.
+
+    def _lists(self) -> bool:
+        """Whether it asks for rows; by their own names, if it says nothing of what is asked."""
+        about = wording.ABOUT.search(self._text)
+        if about or (wording.IDENTITY.search(self._text) and not self._compares):
+            naming = {
+                *self._table.named,
+                *filter(self._table.is_a_key, range(len(self._table.columns))),
+            }
+            if not naming.issuperset(each.column for each in self._conditions):
+                return False
+        return about is not None or wording.LISTED.search(self._text) is not None
+
+    def _is_unsure(self) -> bool:
+        """Whether a sum of what was paid may not be what is asked for."""
+        most = wording.MOST_OF.search(self._text)
+        if wording.UNSURE.search(self._text) or (
+            most and any(alike(most[1].lower(), each) for each in self._title)
+        ):
+            return True
+        paid = wording.PAID_TO.search(self._text)
+        return paid is not None and any(
+            paid[1].lower() in words(value)
+            and wording.PAYERS.intersection(parts_of(self._table.columns[each.column]))
+            for each in self._conditions
+            for value in each.values
+        )
+
+    def _signed(self, columns: Sequence[int], found: TableQuery | None = None) -> bool:
+        """Whether nothing says on which side of 0 expenses are: no name, no rows below it alone.
+
+        The highest of such rows is the smallest expense.
+        """
+        rows = rows_with(self._conditions, self._table)
+        extreme = found and {found.operation, found.best} & {Operation.MOST, Operation.LEAST}
+        cells = not extreme and any(each.relation == "IN" for each in self._conditions)
+        for column in columns:
+            values = self._table.held[column].values
+            if wording.PRICED.isdisjoint(parts_of(self._table.columns[column])):
+                below = all(value < 0 for n in rows if (value := values[n]) is not None)
+                if any(value and value < 0 for value in values) and not (cells and below):
+                    return True
+        return False
 
     def _asks_for_a_group(self) -> bool:
         """Whether "which category", or what else is asked for, is one of several rows."""
-        kind = wording.KIND.search(self._asked)
+        kind = wording.KIND.search(self._text)
         return kind is not None and any(
             named_by(kind[1].lower(), name) and not self._table.is_a_key(column)
             for column, name in enumerate(self._table.columns)
             if column not in self._table.numeric
         )
 
-    def _group(self, named: Sequence[int]) -> int | None:
-        """The column whose equal cells make a group: the only one of words that is named."""
-        measured = self._table.numeric.union(self._dates())
-        several = [c for c in named if c not in measured and not self._table.is_a_key(c)]
-        return several[0] if len(several) == 1 else None
-
-    def _spent(self, named: Sequence[int]) -> list[int]:
-        """The column of amounts that is named, or the only one."""
-        numeric = [column for column in named if column in self._table.numeric]
-        spent = self._money(spent=True)
-        return numeric if numeric and set(numeric) <= set(spent) else [] if numeric else spent
-
-    def _period(self, question: str) -> tuple[Sequence[Condition], str]:
-        """The days that the question is about, as conditions, and the question without them."""
-        found = period_in(question)
-        if found is None:
-            return (), question
-        rest = f"{question[: found.start]} , {question[found.end :]}"
-        conditions: dict[Sequence[bool], Sequence[Condition]] = {}
-        for column in self._when(content_words(rest)):
-            days = self._table.held[column].days
-            if not any(days):
-                continue
-            if within := found.days({day for day in days if day}):
-                first, end = within
-                met = tuple(
-                    day is not None and (not first or first <= day) and (not end or day < end)
-                    for day in days
-                )
-                bounds = ((">=", first), ("<", end))
-                conditions[met] = [
-                    Condition(column, relation, (day.isoformat(),))
-                    for relation, day in bounds
-                    if day
-                ]
-        if len(conditions) != 1:  # of the columns, one must be meant
-            self._no_days = found.first != found.last
-            return (), question
-        return next(iter(conditions.values())), rest
-
-    def _when(self, asked: Sequence[str]) -> Sequence[int]:
-        """The columns that say when a row was: named in the question, or by nothing but a date."""
-        names = {column: self._table.columns[column] for column in self._dates()}
-        said = [c for c, name in names.items() if any(named_by(w, name) for w in asked)]
-        return said or [
-            c for c, name in names.items() if not c or set(parts_of(name)) <= wording.WHEN
-        ]
-
-    def _row_said(self) -> Iterator[Condition]:
-        """The row that was said before, if its first cell tells it from the others."""
-        if self._said is not None and self._table.is_a_key(0):
-            yield Condition(0, "IN", (self._table.rows[self._said][0],))
+    def _each(self, question: str) -> tuple[Group | None, str]:
+        """The group that it asks for a figure of each of, and the question without it."""
+        table = self._table
+        measured = table.numeric.union(roles.dates(table))
+        plain = [column for column in range(len(table.columns)) if column not in measured]
+        for found in wording.EACH.finditer(question):
+            said = words(question[found.end() :]) or [""]
+            column, length = roles.begun_with(said, plain, table)
+            letters = None
+            if column is None and (letters := wording.DATE_LETTERS.get(said[0])):
+                possible = [c for c in roles.when(table, ()) if any(table.held[c].days)]
+            elif column is None and said[0] == "person":
+                possible = [c for c in plain if wording.PAYERS & set(parts_of(table.columns[c]))]
+            else:
+                possible = [] if column is None or said[0] in wording.APIECE else [column]
+            if len(possible) == 1:
+                rest = rest_of(question[found.end() :], max(1, length))
+                return Group(possible[0], letters), f"{question[: found.start()]} , {rest}"
+        return None, question
 
     def _cell(self) -> TableQuery | None:
         """The cell that it asks for in so many words, by its column's name and its row's."""
-        for form in wording.CELL:
-            if not (found := form.fullmatch(self._whole.strip())):
-                continue
+        table = self._table
+        for found in filter(None, (each.fullmatch(self._whole.strip()) for each in wording.CELL)):
             name, row = found["column"].casefold(), found["row"].casefold()
-            asked = [n for n, each in enumerate(self._table.columns) if each.casefold() == name]
-            for column, cells in enumerate(zip(*self._table.rows, strict=True)):
+            asked = [n for n, each in enumerate(table.columns) if each.casefold() == name][:1]
+            for column, cells in enumerate(zip(*table.rows, strict=True)):
+                named = {each for each in cells if each.casefold() == row}
                 # A number names a row in the first column alone.
-                if not asked or column == asked[0] or (column and column in self._table.numeric):
-                    continue
-                if named := {each for each in cells if each.casefold() == row}:
+                other = [column] != asked and not (column and column in table.numeric)
+                if asked and named and other:
                     conditions = (Condition(column, "IN", tuple(sorted(named))),)
-                    return TableQuery(Operation.CELLS, (asked[0],), conditions)
+                    return TableQuery(Operation.CELLS, tuple(asked), conditions)
         return None
-
-    def _equal(self) -> Iterator[Condition]:
-        """Cells that the question names, the longest first; one column each."""
-        table = self._table
-        named: dict[tuple[str, ...], dict[int, set[str]]] = {}
-        for column in range(len(table.columns)):
-            rows = (row for n, row in enumerate(table.rows) if n not in table.totals)
-            cells = {row[column] for row in rows if row[column]}
-            if column and column in table.numeric:
-                continue
-            for cell in cells:
-                for spelt in spellings(cell, table.columns[column]):
-                    named.setdefault(spelt, {}).setdefault(column, set()).add(cell)
-        tokens = words(self._asked)
-        free = [True] * len(tokens)
-        titled = title_in(tokens, self._title)
-        chosen: dict[int, set[str]] = {}
-        longest_first = sorted(named, key=lambda each: (-len(each), each))
-        # Cells named in their own words go before cells named in other forms.
-        formed = [each for each in longest_first if has_other_forms(each, named[each])]
-        for spelt, places_of in (
-            *((each, together) for each in longest_first),
-            *((each, scattered) for each in formed),
-        ):
-            while (places := places_of(spelt, tokens, free)) and self._says(spelt):
-                if any(set(places) < set(said) for said in titled):
-                    break  # "all household expenses" are not those of the category "Household"
-                column = min(named[spelt], key=lambda c: len(named[spelt][c]))
-                chosen.setdefault(column, set()).update(named[spelt][column])
-                for at in places:
-                    free[at] = False
-                    self._named.add(tokens[at])
-                    self._left.pop(tokens[at], None)
-        for column, cells in chosen.items():
-            yield Condition(column, "IN", tuple(sorted(cells)))
-
-    def _says(self, spelt: Sequence[str]) -> bool:
-        """Whether words name a cell, and not by chance: "m" only where the question has "M"."""
-        if len(spelt) > 1:
-            return True
-        (word,) = spelt
-        if len(word) < 3:
-            return bool(re.search(rf"(?<![\w'’]){re.escape(word.upper())}(?!\w)", self._asked))
-        return bool(content_words(word))
-
-    def _columns(self, asked: set[str]) -> list[int]:
-        """Columns that the question names, or that hold the prices or dates it asks for."""
-        hits: dict[int, set[str]] = {}
-        limits = wording.LIMITS & set(words(self._asked))
-        for column, name in enumerate(self._table.columns):
-            parts = [
-                each for each in parts_of(name) if each not in wording.UNITS or each in self._left
-            ]
-            parts = parts or parts_of(name)
-            if wording.LIMITS & set(parts) and not any(named_by(w, name, parts) for w in limits):
-                continue  # the stock is not "Min. stock"
-            hits[column] = {w for w in self._left if named_by(w, name, parts)}
-        # "Costs 2024" is named more closely by "the costs in 2024" than "Costs 2025" is.
-        found = {
-            c: None for c, hit in hits.items() if hit and not any(hit < o for o in hits.values())
-        }
-        names = [self._table.columns[column] for column in found]
-        for word in list(self._left):
-            if any(named_by(word, name) for name in names):
-                del self._left[word]
-        kind = wording.KIND.search(self._asked)
-        if kind and wording.COUNTS.match(kind[0]) and not wording.AMOUNT.search(self._asked):
-            asked = asked - {kind[1].lower()}  # "how many expenses": they are counted
-        measured = found.keys() & self._table.numeric.union(self._dates())
-        dates, money = self._dates(), self._money(spent=bool(wording.SPENT & asked))
-        if not wording.HOW_MUCH.search(self._asked):  # "who has paid" asks for no money
-            asked = {word for word in asked if not any(named_by(word, name) for name in names)}
-        priced = {word for word in asked if {word, stem(word)} & wording.PRICED}
-        # "Which course is the cheapest?" names what a row is, not what is compared.
-        if priced and len(money) == 1 and not measured:
-            found[money[0]] = None
-        if priced and money and measured <= {*money, *dates}:  # else they are unaccounted for
-            for word in (
-                priced & wording.OPERATION_WORDS
-                if wording.NO_FIGURE.search(self._asked)
-                else priced
-            ):
-                self._left.pop(word, None)
-        if wording.DATED & asked and len(dates) == 1 and not measured:
-            found[dates[0]] = None
-        if not found and wording.HOW_MUCH.search(self._asked) and len(money) == 1:
-            found[money[0]] = None
-        return list(found)
-
-    def _money(self, *, spent: bool) -> list[int]:
-        """The columns of money; of money that is `spent`, not of prices of which it may be one."""
-        named = {c: set(parts_of(self._table.columns[c])) for c in self._table.numeric}
-        if spent:
-            return sorted(
-                c
-                for c, each in named.items()
-                if each & wording.AMOUNTS and not each & wording.APIECE
-            )
-        return sorted(c for c, each in named.items() if each & wording.MONEY)
-
-    def _measure(self, named: Sequence[int], *, dated: bool) -> list[int]:
-        """The column that an extreme is of: a named one, or the only one of numbers or of dates."""
-        if dated:
-            possible = self._dates()
-        else:
-            numeric = sorted(self._table.numeric)
-            possible = [c for c in numeric if c in named or c or not self._table.is_a_key(c)]
-        chosen = [column for column in named if column in possible]
-        if chosen or dated or len(possible) == 1:
-            return chosen or possible
-        return [column for column in named if column not in self._table.named][:1]
-
-    def _signed(self, columns: Sequence[int]) -> bool:
-        """Whether one has numbers below 0, and no name that says that they are prices."""
-        unsaid = (c for c in columns if not wording.PRICED & set(parts_of(self._table.columns[c])))
-        return any(value and value < 0 for c in unsaid for value in self._table.held[c].values)
-
-    def _dates(self) -> list[int]:
-        """The columns of dates, even those whose order of day and month is undecided."""
-        return [n for n, c in enumerate(self._table.held) if c.holds is Holds.DATES or c.dated]
-
-    def _narrowed(self, conditions: list[Condition]) -> list[Condition]:
-        """The conditions, and of the rows they leave those whose cells have the words left over.
-
-        "The brass bell" is "Bell, brass" and not "Bell, steel".
-        """
-        table = self._table
-        for word in self._unaccounted() if conditions else ():
-            equal = [each for each in conditions if each.relation == "IN"]
-            rows = [row for row in table.rows if all(row[e.column] in e.values for e in equal)]
-            having = {
-                column: cells
-                for column in range(len(table.columns))
-                if column not in table.numeric
-                and (cells := {row[column] for row in rows if has_word(row[column], word)})
-            }
-            if len(having) == 1:
-                ((column, cells),) = having.items()
-                conditions = [each for each in conditions if each.column != column]
-                conditions.append(Condition(column, "IN", tuple(sorted(cells))))
-                del self._left[word]
-        return conditions
 
     def _unaccounted(self) -> Sequence[str]:
         """The words of the question that may be about anything else."""
-        rows = {found[1].lower() for found in wording.ROW.finditer(self._asked)}
-        nouns = [word for word in self._title if word.isalpha()][-1:]  # of a title, the last one
-        known = self._known - set(self._title) | set(nouns) | wording.PLAIN | wording.ROWS
+        rows = {found[1].lower() for found in wording.ROW.finditer(self._text)}
+        nouns = self._known - set(self._title) | self._rows | self._plain
         return [
             word
-            for word in self._left
-            if not any(alike(word, each) for each in (known if word in rows else self._known))
+            for word in self._words.left
+            if not any(alike(word, each) for each in (nouns if word in rows else self._known))
         ]

@@ -408,6 +408,21 @@ async def test_a_table_is_asked_in_the_questions_own_words_first(store: Document
     assert "B105" in answer.text
 
 
+async def test_a_question_that_changes_the_one_before_is_asked_of_its_table(
+    store: DocumentStore,
+) -> None:
+    await ingest(store, "costs.csv", b"date,kind,amount\n2025-01-04,Food,84.20\n"
+                 b"2025-01-11,Cinema,36.50\n2025-03-01,Food,77.45\n")  # fmt: skip
+    asked = "How much did we spend on food in January?"
+    (before,) = await store.search(asked, 3)
+    for following, figure in {"And on cinema?": "36.50", "And in March?": "77.45"}.items():
+        turns = [(asked, before.text), (following, "")]
+        (found,) = await store.search(following, 3, Scope(turns=turns))
+        assert figure in found.text
+    elsewhere = Scope(turns=[(asked, "They cost a fortune."), ("And in March?", "")])
+    assert not any(hit.query for hit in await store.search("And in March?", 3, elsewhere))
+
+
 async def test_a_word_that_no_table_has_is_read_where_it_stands(store: DocumentStore) -> None:
     await ingest(store, "contacts.csv", b"id,name,relation\nC1,Farid Lind,neighbour\nC2,Ada,aunt\n")
     await ingest(store, "lease.txt", b"Ask first: the neighbour upstairs, Mrs Orr, has asthma.")

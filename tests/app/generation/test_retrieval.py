@@ -75,19 +75,22 @@ async def test_each_question_that_a_message_joins_has_its_line(answered: int) ->
 async def test_what_leans_is_read_as_it_was_asked_too_beside_what_was_said() -> None:
     rewritten, asked = "What if it rains at the summer fair?", "And if it rains?"
     found = await searched(rewritten, "When is the fair?", FAIR, asked)
-    assert found.searched == [(rewritten, Scope(follows=Follows(HIT, asked)))]
+    turns = ("When is the fair?", FAIR), (asked, "")
+    assert found.searched == [(rewritten, Scope(follows=Follows(HIT, asked), turns=turns))]
 
 
 async def test_a_question_word_alone_is_read_as_it_was_rewritten() -> None:
     rewritten = "Where is the summer fair?"
     found = await searched(rewritten, "When is the fair?", FAIR, "where?")
-    assert found.searched == [(rewritten, Scope(follows=Follows(HIT, rewritten)))]
+    ((searched_for, scope),) = found.searched
+    assert (searched_for, scope.follows) == (rewritten, Follows(HIT, rewritten))
 
 
 async def test_what_stands_alone_is_looked_up_once_and_anywhere() -> None:
     asked = "Who does the raffle?"
     found = await searched(asked, "When is the fair?", FAIR, asked)
-    assert found.searched == [(asked, Scope(follows=Follows(HIT, None)))]
+    ((searched_for, scope),) = found.searched
+    assert (searched_for, scope.follows) == (asked, Follows(HIT, None))
 
 
 @pytest.mark.parametrize("reply", ["", NO_ANSWER, MARK])
@@ -102,7 +105,7 @@ async def test_what_the_reply_before_says_nothing_of_is_found_in_one_before_that
 async def test_a_reply_of_no_document_leads_nowhere() -> None:
     turns = "What is the capital of Kenya?", "Nairobi is.", "And of Peru?"
     found = await searched("What is the capital of Peru?", *turns)
-    assert {scope for _, scope in found.searched} == {EVERYTHING}
+    assert {scope.follows for _, scope in found.searched} == {None}
 
 
 async def test_a_plain_prompt_follows_nothing() -> None:

@@ -225,6 +225,15 @@ def _asked(made: Made) -> list[tuple[str, object]]:
             ("Which Name has the highest Amount?", set(known["Name"][amounts == amounts.max()])),
             ("Which Name has the lowest Amount?", set(known["Name"][amounts == amounts.min()])),
         ]
+    groups = known.groupby("Group")["Amount"]
+    if groups.ngroups > 1 and frame["Group"].nunique() == groups.ngroups:
+        sums, sizes = groups.sum(), groups.size()
+        asked += [
+            ("How many rows are there per Group?", dict(frame.groupby("Group").size())),
+            ("What is the total Amount by Group?", dict(sums)),
+            ("What is the average Amount for each Group?", dict(sums / sizes)),
+            ("What is the highest Amount in each Group?", dict(groups.max())),
+        ]
     return asked
 
 
@@ -236,13 +245,23 @@ def _right(said: str, wanted: object, made: Made) -> bool:
     if isinstance(wanted, str):
         cell = " ".join(wanted.split()) or "not given"
         return said.endswith(f"Amount: {cell}")
+    if isinstance(wanted, dict):
+        figures = re.sub(r" \([^)]*\)", "", said).partition("Group: ")[2].split("; ")
+        shown = dict(each.rsplit(": ", 1) for each in figures)
+        return shown.keys() == wanted.keys() and all(
+            abs(_figure(shown[name], made) - each) <= Decimal("0.005")
+            for name, each in wanted.items()
+        )
     found = re.search(r"(?:in all|on average): ([^(]*?) \(", said)
     assert isinstance(wanted, Decimal)
     if found is None:
         return False
+    return abs(_figure(found[1], made) - wanted) <= Decimal("0.005")
+
+
+def _figure(said: str, made: Made) -> Decimal:
     point = made.notation.point if made.marked else "."
-    digits = re.sub(rf"[^\d{point}-]", "", found[1]).replace(point, ".")
-    return abs(Decimal(digits) - wanted) <= Decimal("0.005")
+    return Decimal(re.sub(rf"[^\d{point}-]", "", said).replace(point, "."))
 
 
 def test_nothing_computed_is_wrong_and_little_is_declined() -> None:

@@ -1,0 +1,201 @@
+"""Which rows of a table a question is about: by the cells, days and amounts that it names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from app.documents.tables import roles, wording
+from app.documents.tables.naming import (
+    Words,
+    has_other_forms,
+    has_word,
+    named_by,
+    parts_of,
+    scattered,
+    spellings,
+    title_in,
+    together,
+)
+from app.documents.tables.periods import Period, period_in
+from app.documents.tables.records import Table
+from dragon.retrieval.lexical import content_words, stem, words
+from dragon.retrieval.names import month
+
+
+@dataclass(frozen=True)
+class Condition:
+    """`relation` is an operator of SQL: cells of `column` are one of `values`, or above one.
+
+    Or they are above those of the column `other` in the same row.
+    """
+
+    column: int
+    relation: str
+    values: tuple[str, ...]
+    other: int | None = None
+
+
+# Days.
+
+
+def days_named(question: str, table: Table) -> tuple[Sequence[Condition], str] | None:
+    """The days that a question is about, as conditions, and the question without them.
+
+    None if it is about days that no column tells apart.
+    """
+    found = period_in(question)
+    if found is None:
+        return (), question
+    rest = f"{question[: found.start]} , {question[found.end :]}"
+    conditions: dict[Sequence[bool], Sequence[Condition]] = {}
+    for column in roles.when(table, content_words(rest)):
+        days = table.held[column].days
+        if any(days) and (within := found.days({day for day in days if day})):
+            first, end = within
+            met = tuple(
+                day is not None and (not first or first <= day) and (not end or day < end)
+                for day in days
+            )
+            bounds = ((">=", first), ("<", end))
+            conditions[met] = [
+                Condition(column, relation, (day.isoformat(),)) for relation, day in bounds if day
+            ]
+    name = _name_in(question, found, table)
+    if len(conditions) == 1 and not (name and found.loose):  # of the columns, one must be meant
+        return next(iter(conditions.values())), rest
+    unsure = conditions and not re.match(r"\W*when\b", question, re.IGNORECASE)
+    if found.first != found.last or (name and (unsure or not found.loose)):
+        return None
+    return (), question
+
+
+def _name_in(question: str, period: Period, table: Table) -> bool:
+    """Whether a month is the name of somebody, too: "the salary of May"."""
+    name = words(question[period.start : period.end])[-1]
+    if not month(name):
+        return False
+    columns = zip(zip(*table.rows, strict=True), table.held, strict=True)
+    return any(
+        any(words(cell)[:1] == [name] for cell in set(cells))
+        and not all(month(cell) for cell in set(cells) if cell)
+        for cells, held in columns
+        if not held.dated
+    )
+
+
+# Cells.
+
+
+def cells_named(
+    asked: Words, table: Table, title: Sequence[str], preferred: Collection[int] = ()
+) -> Iterator[Condition]:
+    """Cells that the question names, the longest first; one column each."""
+    named: dict[tuple[str, ...], dict[int, set[str]]] = {}
+    stems = {stem(part) for name in table.columns for part in parts_of(name)}
+    for column in range(len(table.columns)):
+        rows = (row for n, row in enumerate(table.rows) if n not in table.totals)
+        cells = {row[column] for row in rows if row[column]}
+        if column and column in table.numeric:
+            continue
+        for cell in cells:
+            for spelt in spellings(cell, table.columns[column], stems):
+                named.setdefault(spelt, {}).setdefault(column, set()).add(cell)
+    tokens = words(asked.text)
+    free = [True] * len(tokens)
+    titled = title_in(tokens, title)
+    chosen: dict[int, set[str]] = {}
+    longest_first = sorted(named, key=lambda each: (-len(each), each))
+    # Cells named in their own words go before cells named in other forms.
+    formed = [each for each in longest_first if has_other_forms(each, named[each])]
+    for spelt, places_of in (
+        *((each, together) for each in longest_first),
+        *((each, scattered) for each in formed),
+    ):
+        while (places := places_of(spelt, tokens, free)) and asked.names(spelt):
+            if any(set(places) < set(said) for said in titled):
+                break  # "all household expenses" are not those of the category "Household"
+            column = min(named[spelt], key=lambda c: (c not in preferred, len(named[spelt][c])))
+            chosen.setdefault(column, set()).update(named[spelt][column])
+            for at in places:
+                free[at] = False
+                asked.cells.add(tokens[at])
+                asked.take([tokens[at]])
+    for column, cells in chosen.items():
+        yield Condition(column, "IN", tuple(sorted(cells)))
+
+
+def rows_with(conditions: Sequence[Condition], table: Table) -> list[int]:
+    """The rows that have one of the cells of each condition that names some."""
+    equal = [each for each in conditions if each.relation == "IN"]
+    rows = enumerate(table.rows)
+    return [n for n, row in rows if all(row[each.column] in each.values for each in equal)]
+
+
+def narrowed(conditions: list[Condition], left: Iterable[str], asked: Words, table: Table) -> None:
+    """Keep of the rows that conditions leave those whose cells have the words left over.
+
+    "The brass bell" is "Bell, brass" and not "Bell, steel".
+    """
+    for word in left if conditions else ():
+        rows = [table.rows[n] for n in rows_with(conditions, table)]
+        having = {
+            column: cells
+            for column in range(len(table.columns))
+            if column not in table.numeric
+            and (cells := {row[column] for row in rows if has_word(row[column], word)})
+        }
+        if len(having) == 1:
+            ((column, cells),) = having.items()
+            conditions[:] = [each for each in conditions if each.column != column]
+            conditions.append(Condition(column, "IN", tuple(sorted(cells))))
+            asked.take([word])
+
+
+# Columns that are compared with each other.
+
+
+def columns_compared(question: str, table: Table) -> tuple[Condition | None, str]:
+    """A comparison of two columns, "below their minimum stock", and the question without it."""
+    held, names = table.held, table.columns
+    figures = [  # not "over the years"
+        column
+        for column, name in enumerate(names)
+        if column in roles.dates(table)
+        or (column in table.numeric and not set(parts_of(name)) <= wording.WHEN)
+    ]
+    for found in wording.AGAINST.finditer(question):
+        before, behind = question[: found.start()], question[found.end() :]
+        limits = wording.LIMITS & set(words(behind))
+        possible = [c for c in figures if limits or not wording.LIMITS & set(parts_of(names[c]))]
+        other, length = roles.begun_with(words(behind), possible, table)
+        if other is None:
+            continue
+        alike = [
+            column
+            for column in figures
+            if column != other
+            and (held[column].holds, held[column].unit) == (held[other].holds, held[other].unit)
+        ]
+        plain = set(parts_of(names[other])) - wording.LIMITS - wording.UNITS
+        spent = roles.money(table, spent=True)
+        for columns in (  # named before or behind "more", or of the same name, or of what was spent
+            [c for c in alike if any(named_by(w, names[c]) for w in words(found["what"] or ""))],
+            [c for c in alike if any(named_by(w, names[c]) for w in content_words(before))],
+            [c for c in alike if plain.intersection(parts_of(names[c]))],
+            [c for c in alike if c in spent],
+        ):
+            if len(columns) == 1:
+                relation = wording.relation(found["how"] or found["than"])
+                return Condition(
+                    columns[0], relation, (), other
+                ), f"{before} , {rest_of(behind, length)}"
+            if columns:
+                break
+    return None, question
+
+
+def rest_of(text: str, count: int) -> str:
+    """A text without its first words."""
+    return re.sub(rf"\A(?:[\W_]*[^\W_]+){{{count}}}", "", text)
