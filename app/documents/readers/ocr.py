@@ -171,16 +171,18 @@ def looked_at(
     unread = stamped + sum(page is None for page in pages)
     if not any(text.strip() for text in texts):
         raise UnreadableError((_FAILED if ocr else _PICTURES) if unread else NO_TEXT)
-    notes, numbers = [], {"unread": unread, "count": len(pages)}
+    notes, count = list[Localizable](), len(pages)
     if unread and ocr:
         failed = (
             "{unread} of {count} pages were not read: text recognition (OCR) failed on them, or "
             "took too long."
         )
-        notes.append(localizable("file.note.left_out", failed, **numbers))
+        notes.append(localizable("file.note.left_out", failed, unread=unread, count=count))
     elif unread:
         scanned = "{unread} of {count} pages have no text, as when they were scanned. {needed}"
-        notes.append(localizable("file.note.scanned", scanned, **numbers, needed=NEEDED))
+        notes.append(
+            localizable("file.note.scanned", scanned, unread=unread, count=count, needed=NEEDED)
+        )
     unsure = [
         localizable("file.note.page", "page {page} ({confidence} %)", page=n, confidence=percent)
         for n, percent in confidence.items()
