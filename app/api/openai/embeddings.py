@@ -11,10 +11,9 @@ from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
 from app.api.openai.delivery import unless_gone
-from app.api.openai.field_types import PROMPT, Str
+from app.api.openai.field_types import NOTHING, PROMPT, Lenient, Str
 from app.api.openai.models import require_model
 from app.api.openai.openapi import failures
-from app.api.openai.spellings import NOTHING, Lenient
 from app.container import State
 
 router = APIRouter(prefix="/v1/embeddings", tags=["embeddings"])

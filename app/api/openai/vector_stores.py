@@ -14,10 +14,9 @@ from typing import Annotated, Any, ClassVar, Literal
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
-from app.api.openai.field_types import LISTED, Names, Neutral, Str, Strict, wrong
+from app.api.openai.field_types import LISTED, Lenient, Names, Neutral, Str, Strict, wrong
 from app.api.openai.openapi import failures
 from app.api.openai.paging import Deleted, Page, Paged, Paging
-from app.api.openai.spellings import Lenient
 from app.container import AppState, State
 from app.documents.adding import SEARCHED
 from app.documents.folders.keeping import CANCELLED
