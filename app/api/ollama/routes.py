@@ -322,12 +322,12 @@ async def embed(http: Request, body: OllamaEmbedBody, state: State) -> OllamaEmb
     async with state.beside.one():
         if body.truncate is not False:
             inputs = await state.threads.run(lambda: [*map(state.embeddings.cut, body.input)])
-        embedded = await unless_gone(http.receive, state.embeddings.embed(inputs))
+        vectors, tokens = await unless_gone(http.receive, state.embeddings.embed(inputs))
     return OllamaEmbeddings(
         model=body.model,
-        embeddings=embedded.vectors.tolist(),
+        embeddings=vectors.tolist(),
         total_duration=time.monotonic_ns() - began,
-        prompt_eval_count=embedded.tokens,
+        prompt_eval_count=tokens,
     )
 
 
