@@ -15,7 +15,6 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from app.api.openai.field_types import LISTED, Lenient, Names, Neutral, Str, Strict, wrong
-from app.api.openai.openapi import failures
 from app.api.openai.paging import Deleted, Page, Paged, Paging
 from app.container import AppState, State
 from app.documents.adding import SEARCHED
@@ -259,13 +258,13 @@ async def list_stores(state: State, paging: Paged) -> VectorStoreList:
     return VectorStoreList.of(stores, paging)
 
 
-@router.get("/{store_id}", responses=failures(404))
+@router.get("/{store_id}")
 async def get_store(store_id: str, state: State) -> VectorStore:
     """One store."""
     return (await _store_of(store_id, state)).object
 
 
-@router.delete("/{store_id}", responses=failures(404))
+@router.delete("/{store_id}")
 async def delete_store(store_id: str, state: State) -> Deleted:
     """Delete a collection; its files stay, in none."""
     store = await _store_of(store_id, state)
@@ -274,14 +273,14 @@ async def delete_store(store_id: str, state: State) -> Deleted:
     return Deleted(id=store_id, object="vector_store.deleted")
 
 
-@router.post("/{store_id}/files", responses=failures(404))
+@router.post("/{store_id}/files")
 async def add_file(store_id: str, body: StoreFileBody, state: State) -> StoreFile:
     """Put a file into a store."""
     store = await _put([body.file_id], store_id, "file_id", state)
     return store.file(body.file_id)
 
 
-@router.get("/{store_id}/files", responses=failures(404))
+@router.get("/{store_id}/files")
 async def list_store_files(
     store_id: str,
     state: State,
@@ -293,13 +292,13 @@ async def list_store_files(
     return store.page(paging, filter, [file.id for file in store.files])
 
 
-@router.get("/{store_id}/files/{file_id}", responses=failures(404))
+@router.get("/{store_id}/files/{file_id}")
 async def get_store_file(store_id: str, file_id: str, state: State) -> StoreFile:
     """One file of a store."""
     return (await _store_of(store_id, state)).file(file_id)
 
 
-@router.delete("/{store_id}/files/{file_id}", responses=failures(404))
+@router.delete("/{store_id}/files/{file_id}")
 async def remove_file(store_id: str, file_id: str, state: State) -> Deleted:
     """Take a file out of a store; the file stays, in no collection."""
     (await _store_of(store_id, state)).file(file_id)
@@ -308,7 +307,7 @@ async def remove_file(store_id: str, file_id: str, state: State) -> Deleted:
     return Deleted(id=file_id, object="vector_store.file.deleted")
 
 
-@router.post("/{store_id}/search", responses=failures(404))
+@router.post("/{store_id}/search")
 async def search_store(store_id: str, body: StoreSearchBody, state: State) -> StoreSearchResult:
     """The passages of a store's files that best fit a query, or any of several."""
     store = await _store_of(store_id, state)
@@ -334,7 +333,7 @@ async def search_store(store_id: str, body: StoreSearchBody, state: State) -> St
     )
 
 
-@router.post("/{store_id}/file_batches", responses=failures(404))
+@router.post("/{store_id}/file_batches")
 async def create_batch(store_id: str, body: BatchBody, state: State) -> FileBatch:
     """Put several files into a store. A batch is not stored: its id lists its files."""
     wanted = list(dict.fromkeys([*body.file_ids, *(file.file_id for file in body.files)]))
@@ -344,8 +343,8 @@ async def create_batch(store_id: str, body: BatchBody, state: State) -> FileBatc
     )
 
 
-@router.get("/{store_id}/file_batches/{batch_id}", responses=failures(404))
-@router.post("/{store_id}/file_batches/{batch_id}/cancel", responses=failures(404))
+@router.get("/{store_id}/file_batches/{batch_id}")
+@router.post("/{store_id}/file_batches/{batch_id}/cancel")
 async def get_batch(store_id: str, batch_id: str, state: State) -> FileBatch:
     """The progress of a batch. Its files were put into the store at once: none is cancelled."""
     store, ids = await _store_of(store_id, state), _ids(batch_id)
@@ -360,7 +359,7 @@ async def get_batch(store_id: str, batch_id: str, state: State) -> FileBatch:
     )
 
 
-@router.get("/{store_id}/file_batches/{batch_id}/files", responses=failures(404))
+@router.get("/{store_id}/file_batches/{batch_id}/files")
 async def list_batch_files(
     store_id: str,
     batch_id: str,
