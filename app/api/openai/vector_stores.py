@@ -230,10 +230,12 @@ class Store:
                 return file
         raise NotFoundError(f"There is no file '{file_id}' in this vector store.")
 
-    def page(self, paging: Paging, status: FileStatus | None, ids: Sequence[str]) -> StoreFileList:
-        """A page of those of its files that have a status, if given, and one of these ids."""
-        files = [file for file in self.files if status in (None, file.status) and file.id in ids]
-        return StoreFileList.of(files, paging)
+    def page(
+        self, paging: Paging, status: FileStatus | None, ids: Sequence[str] | None = None
+    ) -> StoreFileList:
+        """A page of its files; if given, only those with a status and one of these ids."""
+        files = [file for file in self.files if status in (None, file.status)]
+        return StoreFileList.of([each for each in files if ids is None or each.id in ids], paging)
 
 
 @router.post("")
@@ -288,8 +290,7 @@ async def list_store_files(
     filter: FileStatus | None = None,  # noqa: A002 - OpenAI's name
 ) -> StoreFileList:
     """The files of a store, newest first unless `order` is `asc`."""
-    store = await _store_of(store_id, state)
-    return store.page(paging, filter, [file.id for file in store.files])
+    return (await _store_of(store_id, state)).page(paging, filter)
 
 
 @router.get("/{store_id}/files/{file_id}")
