@@ -48,21 +48,17 @@ def api_key(settings: Settings) -> str:
 def kept_key(path: Path) -> str:
     """The key in a file, created on first use. Raises `ConfigurationError`."""
     if not path.exists():
-        _create(path, f"dragon-{secrets.token_urlsafe(32)}")
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # A file that nobody else can read, and that is never seen half-written.
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.") as draft:
+            draft.write(f"dragon-{secrets.token_urlsafe(32)}\n")
+            draft.flush()
+            with suppress(FileExistsError):  # another process was faster; its key counts
+                os.link(draft.name, path)
     key = path.read_text("ascii", "replace").strip()
     if not key:
         raise ConfigurationError(f"{path} is empty: delete it, and the next start makes a new key")
     return key
-
-
-def _create(path: Path, key: str) -> None:
-    """Write a file that nobody else can read and that is never seen half-written."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.") as draft:
-        draft.write(f"{key}\n")
-        draft.flush()
-        with suppress(FileExistsError):  # another process was faster; its key counts
-            os.link(draft.name, path)
 
 
 def one_time_code(key: str, now: float) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from functools import partial
 from itertools import dropwhile
 
@@ -23,14 +22,6 @@ _ROWS = 4  # of a batch at most
 _LONGEST = 64  # characters to read per token of a text that is cut
 MOST_TOKENS = 300_000
 """The most tokens of all inputs together."""
-
-
-@dataclass(frozen=True)
-class Embedded:
-    """Vectors of length 1, float32 [inputs, dim], and how many tokens were read for them."""
-
-    vectors: Vectors
-    tokens: int
 
 
 class EmbeddingService:
@@ -59,8 +50,10 @@ class EmbeddingService:
                 code="unsupported_parameter",
             )
 
-    async def embed(self, inputs: Sequence[str | Sequence[int]]) -> Embedded:
-        """Embed each input. If cancelled, it stops after the current job.
+    async def embed(self, inputs: Sequence[str | Sequence[int]]) -> tuple[Vectors, int]:
+        """Vectors of length 1, float32 [inputs, dim], and how many tokens were read for them.
+
+        If cancelled, it stops after the current job.
 
         Raises `InvalidRequestError` for an empty input or an unknown token, `ContextLengthError` if
         one is too long, or all of them together.
@@ -72,7 +65,7 @@ class EmbeddingService:
         for batch in self._batches(rows):
             work = partial(self._embedder.embed_tokens, batch)
             parts.append(await asyncio.wrap_future(self._run_idle(work)))
-        return Embedded(np.concatenate(parts), sum(map(len, rows)))
+        return np.concatenate(parts), sum(map(len, rows))
 
     def cut(self, text: str) -> list[int]:
         """The first tokens of a text, as many as fit."""

@@ -97,28 +97,23 @@ class Erasing:
         """Delete everything that the current owner has."""
         for folder in await self.documents.folders.list():
             await self.documents.folders.remove(folder.id)
-        for document in await self._ids(Document):
-            if self._closing.is_set():
-                return
-            with suppress(NotFoundError):  # it expired
-                await self.documents.delete(document)
-        for conversation in await self._ids(Conversation):
-            if self._closing.is_set():
-                return
-            with suppress(NotFoundError):
-                await self.conversations.delete(conversation)
+        documents, conversations = self.documents.delete, self.conversations.delete
+        for table, remove in ((Document, documents), (Conversation, conversations)):
+            # A shared document is readable by all: delete only the owner's.
+            async with self.sessions() as session:
+                own = select(table.id).where(table.owner == acting())
+                ids = list(await session.scalars(own))
+            for identity in ids:
+                if self._closing.is_set():
+                    return
+                with suppress(NotFoundError):  # it expired
+                    await remove(identity)
         await self.ledger.written()
         async with self.sessions.begin() as session:
-            for table in (Project, KnownAnswer):
-                await session.execute(delete(table))
+            for kind in (Project, KnownAnswer):
+                await session.execute(delete(kind))
             await give_up_ledger(session)
         await self.documents.purge.now()
-
-    async def _ids(self, table: type[Document] | type[Conversation]) -> list[str]:
-        # A shared document is readable by all: delete only the owner's.
-        async with self.sessions() as session:
-            own = select(table.id).where(table.owner == acting())
-            return list(await session.scalars(own))
 
 
 def left_by(owner: str, data_dir: Path) -> str:

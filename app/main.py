@@ -32,7 +32,7 @@ from app.api.openai import (
     tokenize,
     vector_stores,
 )
-from app.api.openai.spellings import HEADER
+from app.api.openai.field_types import HEADER
 from app.api.page import conversations, documents, ledger, model_choice, pages, socket
 from app.api.responses import routes as responses
 from app.api_keys import api_keys

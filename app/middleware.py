@@ -18,7 +18,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.errors import error_response
-from app.api.openai.spellings import HEADER, IGNORED, header
+from app.api.openai.field_types import HEADER, IGNORED, header
 from app.api_keys import KEY, ApiKey, Credential, May
 from app.auth import given_key, needs_key
 from app.container import AppState
@@ -115,7 +115,7 @@ class LenientHttp:
     """Leniency towards HTTP clients: HEAD, a trailing slash, compressed bodies.
 
     It wraps every layer that reads the request, so that all see the same one. Unless
-    `strict`, it also collects the names of unknown parameters: see `app.api.openai.spellings`.
+    `strict`, it also collects the names of unknown parameters: see `app.api.openai.field_types`.
     """
 
     def __init__(self, app: ASGIApp, *, strict: bool) -> None:

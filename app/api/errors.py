@@ -20,6 +20,7 @@ from dragon.errors import DragonError
 from dragon.localizable import Localizable
 
 LOCALIZABLE = "X-Dragon-Localizable"
+"""The header from which the page translates a message."""
 MESSAGES = "/v1/messages"
 """The path prefix of Anthropic's API."""
 OLLAMA = frozenset(
@@ -40,20 +41,16 @@ def error_response(
     """A problem as the response to the request of this scope."""
     path = scope["path"]
     body = found.as_ollama() if path in OLLAMA else found.body()
+    own = dict(_HEADERS.get(found.status, {}))
+    if isinstance(found.message, Localizable):
+        header = json.dumps(found.message.as_json())  # ASCII
+        own |= {LOCALIZABLE: header} if len(header) < _LONGEST else {}
     return Response(
         orjson.dumps(found.as_anthropic() if path.startswith(MESSAGES) else body),
         found.status,
-        {**_HEADERS.get(found.status, {}), **_localizable(found), **(headers or {})},
+        {**own, **(headers or {})},
         "application/json",
     )
-
-
-def _localizable(found: Problem) -> dict[str, str]:
-    """The header from which the page translates the message."""
-    if not isinstance(found.message, Localizable):
-        return {}
-    header = json.dumps(found.message.as_json())  # ASCII
-    return {LOCALIZABLE: header} if len(header) < _LONGEST else {}
 
 
 def install(app: FastAPI) -> None:

@@ -10,7 +10,9 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from app.api.openai.field_types import (
+    NOTHING,
     JsonObject,
+    Lenient,
     Limit,
     Neutral,
     Stop,
@@ -23,7 +25,6 @@ from app.api.openai.field_types import (
     wrong,
 )
 from app.api.openai.schemas import ChatBody, DragonOptions
-from app.api.openai.spellings import NOTHING, Lenient
 from app.api.openai.turns import (
     MAX_TOOLS,
     MAX_TURNS,

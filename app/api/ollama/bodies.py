@@ -11,7 +11,9 @@ from pydantic import BeforeValidator, Field
 from app.api.openai.embeddings import MAX_INPUTS
 from app.api.openai.field_types import (
     LISTED,
+    NOTHING,
     JsonObject,
+    Lenient,
     Limit,
     Neutral,
     Str,
@@ -26,7 +28,6 @@ from app.api.openai.schemas import (
     SamplingBody,
     unlimited,
 )
-from app.api.openai.spellings import NOTHING, Lenient
 from app.api.openai.turns import (
     MAX_TOOLS,
     CallBody,

@@ -235,42 +235,11 @@ async def _respond(
     return await respond(http, events, renderer, stream=body.stream is not False, kind=LineStream)
 
 
-class OllamaDetails(BaseModel):
-    """The kind of a model; unknown fields are empty."""
-
-    parent_model: str = ""
-    format: str = ""
-    family: str = "dragon"
-    families: list[str] = ["dragon"]
-    parameter_size: str = ""
-    quantization_level: str = ""
-
-
-class OllamaModel(BaseModel):
-    """A model in the list. `digest` is of its name, `size` unknown."""
-
-    name: str
-    model: str
-    modified_at: str
-    size: int = 0
-    digest: str
-    details: OllamaDetails = OllamaDetails()
-
-
-class OllamaModelList(BaseModel):
-    models: list[OllamaModel]
-
-
-class Shown(BaseModel):
-    """The details of one model."""
-
-    modified_at: str
-    details: OllamaDetails = OllamaDetails()
-    model_info: dict[str, Any]
-    capabilities: list[str]
-    template: str = ""
-    parameters: str = ""
-    license: str = ""
+# The kind of every model; what is unknown is empty.
+_DETAILS = {
+    "parent_model": "", "format": "", "family": "dragon", "families": ["dragon"],
+    "parameter_size": "", "quantization_level": "",
+}  # fmt: skip
 
 
 class OllamaEmbeddings(BaseModel):
@@ -290,25 +259,23 @@ async def version() -> dict[str, str]:
 
 
 @router.get("/tags")
-async def tags(state: State) -> OllamaModelList:
-    """The language model and the embedder."""
-    return OllamaModelList(
-        models=[
-            OllamaModel(
-                name=name,
-                model=name,
-                modified_at=_since(state),
-                digest=hashlib.sha256(name.encode()).hexdigest(),
-            )
-            for name in (state.generation.model_name, state.embeddings.model_name)
-        ]
-    )
-
-
 @router.get("/ps")
-async def running(state: State) -> OllamaModelList:
-    """The models that are loaded: all of them, always."""
-    return await tags(state)
+async def tags(state: State) -> dict[str, list[dict[str, Any]]]:
+    """The language model and the embedder, which are always loaded. `digest` is of a name."""
+    names = (state.generation.model_name, state.embeddings.model_name)
+    return {
+        "models": [
+            {
+                "name": name,
+                "model": name,
+                "modified_at": _since(state),
+                "size": 0,
+                "digest": hashlib.sha256(name.encode()).hexdigest(),
+                "details": _DETAILS,
+            }
+            for name in names
+        ]
+    }
 
 
 @router.post("/embeddings", responses=failures(404))
@@ -321,7 +288,7 @@ async def embed_prompt(
 
 
 @router.post("/show", responses=failures(404))
-async def show(body: OllamaShowBody, state: State) -> Shown:
+async def show(body: OllamaShowBody, state: State) -> dict[str, Any]:
     """A model's capabilities and its context length."""
     generation, embeddings = state.generation, state.embeddings
     tools = ["tools"] if generation.tokenizer.call_form is not None else []
@@ -332,16 +299,17 @@ async def show(body: OllamaShowBody, state: State) -> Shown:
     if body.name not in served:
         raise UnknownModelError(body.name, generation.model_name)
     context_length, capabilities = served[body.name]
-    info = {
-        "general.architecture": "dragon",
-        "general.basename": body.name,
-        "dragon.context_length": context_length,
+    return {
+        "modified_at": _since(state),
+        "details": _DETAILS,
+        "model_info": {
+            "general.architecture": "dragon",
+            "general.basename": body.name,
+            "dragon.context_length": context_length,
+        },
+        "capabilities": capabilities,
+        **dict.fromkeys(("template", "parameters", "license"), ""),
     }
-    return Shown(
-        modified_at=_since(state),
-        model_info=info,
-        capabilities=capabilities,
-    )
 
 
 @router.post("/embed", responses=failures(404))
@@ -354,12 +322,12 @@ async def embed(http: Request, body: OllamaEmbedBody, state: State) -> OllamaEmb
     async with state.beside.one():
         if body.truncate is not False:
             inputs = await state.threads.run(lambda: [*map(state.embeddings.cut, body.input)])
-        embedded = await unless_gone(http.receive, state.embeddings.embed(inputs))
+        vectors, tokens = await unless_gone(http.receive, state.embeddings.embed(inputs))
     return OllamaEmbeddings(
         model=body.model,
-        embeddings=embedded.vectors.tolist(),
+        embeddings=vectors.tolist(),
         total_duration=time.monotonic_ns() - began,
-        prompt_eval_count=embedded.tokens,
+        prompt_eval_count=tokens,
     )
 
 

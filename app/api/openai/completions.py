@@ -15,6 +15,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
+from app.api.openai import replies
 from app.api.openai.delivery import Choice, begun, best, choices_of, respond
 from app.api.openai.logprobs import (
     ChatLogprobs,
@@ -27,26 +28,6 @@ from app.api.openai.logprobs import (
 from app.api.openai.models import require_model
 from app.api.openai.openapi import failures, streamed
 from app.api.openai.parameters import chat_requests, completion_requests, reading_of
-from app.api.openai.replies import (
-    CallReply,
-    ChatChoice,
-    ChatCompletion,
-    ChatCompletionChunk,
-    ChunkChoice,
-    Completion,
-    CompletionChunk,
-    CompletionUsage,
-    Delta,
-    DragonNotice,
-    DragonReply,
-    FinishReason,
-    Reply,
-    ReplyMessage,
-    TextChoice,
-    TextPiece,
-    dragon_notice,
-    dragon_reply,
-)
 from app.api.openai.schemas import ChatBody, CompletionBody, GenerationBody, StreamOptions
 from app.container import AppState, State
 from app.generation.events import (
@@ -73,8 +54,8 @@ class Renderer(ABC, Generic[B]):
     """Renders one response, whole or chunk by chunk."""
 
     prefix: ClassVar[str]
-    whole_type: ClassVar[Callable[..., Reply]]
-    chunk_type: ClassVar[Callable[..., Reply]]
+    whole_type: ClassVar[Callable[..., replies.Reply]]
+    chunk_type: ClassVar[Callable[..., replies.Reply]]
     logprobs: ClassVar[Callable[..., ChatLogprobs | TextLogprobs]]
     # Whether the prompt's tokens belong beside the choices, since all have the same prompt.
     one_prompt: ClassVar[bool]
@@ -99,7 +80,7 @@ class Renderer(ABC, Generic[B]):
             **self._fixed,
             choices=[self._complete(choice) for choice in kept],
             usage=self._usage(),
-            dragon=dragon_reply(kept, self._body.dragon),
+            dragon=replies.dragon_reply(kept, self._body.dragon),
             **(self._of_prompt(kept[0]) if self.one_prompt else {}),
         )
         return reply.model_dump_json().encode()
@@ -125,10 +106,10 @@ class Renderer(ABC, Generic[B]):
                         yield self._chunk(each, scores)
             case Finished(reason=reason):
                 yield from self._scored(choice, pairing.rest())
-                dragon = dragon_reply([choice], body.dragon, in_stream=True)
+                dragon = replies.dragon_reply([choice], body.dragon, in_stream=True)
                 yield self._chunk(choice, self._closing(choice, reason), dragon)
         wanted = body.wants_provenance if isinstance(event, Detailed) else body.dragon
-        if wanted and (notice := dragon_notice(index, event)):
+        if wanted and (notice := replies.dragon_notice(index, event)):
             yield from self._rest(choice)
             yield self._chunk(choice, self._piece(choice), notice)
 
@@ -163,25 +144,25 @@ class Renderer(ABC, Generic[B]):
         self,
         choice: Choice,
         piece: BaseModel,
-        dragon: DragonReply | DragonNotice | None = None,
+        dragon: replies.DragonReply | replies.DragonNotice | None = None,
         **fields: Any,
     ) -> bytes:
         """A chunk of a choice's stream; if usage is requested, every chunk has that field."""
         usage = None
         if self._options.continuous_usage_stats:
             read = choice.answer.request.prompt_tokens(self._tokenizer)
-            usage = CompletionUsage.of(read, len(choice.answer.tokens))
+            usage = replies.CompletionUsage.of(read, len(choice.answer.tokens))
         reply = self.chunk_type(
             **self._fixed, choices=[piece], usage=usage, dragon=dragon, **fields
         )
         exclude = None if self._options.include_usage else {"usage"}
         return _frame(reply.model_dump_json(exclude=exclude).encode())
 
-    def _usage(self) -> CompletionUsage:
+    def _usage(self) -> replies.CompletionUsage:
         """The total usage; a prompt counts once, however many choices it has."""
         ends = [choice.answer.end for choice in self.choices]
         read = sum(end.prompt_tokens for end in ends[:: len(ends) // self._body.prompts])
-        return CompletionUsage.of(read, sum(end.completion_tokens for end in ends))
+        return replies.CompletionUsage.of(read, sum(end.completion_tokens for end in ends))
 
     def _logprobs(self, details: Details) -> Any:
         most, by_id = self._body.top or 0, bool(self._body.return_tokens_as_token_ids)
@@ -221,7 +202,7 @@ class Renderer(ABC, Generic[B]):
         return None
 
     @abstractmethod
-    def _closing(self, choice: Choice, reason: FinishReason) -> BaseModel:
+    def _closing(self, choice: Choice, reason: replies.FinishReason) -> BaseModel:
         """The end of a choice."""
 
     @abstractmethod
@@ -233,8 +214,8 @@ class ChatRenderer(Renderer[ChatBody]):
     """`/v1/chat/completions`: the role comes first, the last delta is empty."""
 
     prefix = "chatcmpl"
-    whole_type = ChatCompletion
-    chunk_type = ChatCompletionChunk
+    whole_type = replies.ChatCompletion
+    chunk_type = replies.ChatCompletionChunk
     logprobs = staticmethod(chat_logprobs)
     one_prompt = True
 
@@ -247,45 +228,49 @@ class ChatRenderer(Renderer[ChatBody]):
         self._called: Counter[int] = Counter()
 
     def _opening(self, choice: Choice) -> BaseModel:
-        return ChunkChoice(index=choice.index, delta=Delta(role="assistant", content=""))
+        return replies.ChunkChoice(
+            index=choice.index, delta=replies.Delta(role="assistant", content="")
+        )
 
     def _piece(
         self, choice: Choice, delta: TextDelta = NOTHING, details: Details | None = None
     ) -> BaseModel:
         said = self._readers[choice.index].push(delta.text) if delta.text else Said()
-        return ChunkChoice(
+        return replies.ChunkChoice(
             index=choice.index,
-            delta=self._delta(choice.index, said) if said else Delta(content=""),
+            delta=self._delta(choice.index, said) if said else replies.Delta(content=""),
             logprobs=None if details is None else self._logprobs(details),
             token_ids=self._ids(delta.tokens),
         )
 
-    def _delta(self, index: int, said: Said) -> Delta:
+    def _delta(self, index: int, said: Said) -> replies.Delta:
         """The reasoning, text and calls that were added."""
         first = self._called[index]
         self._called[index] += len(said.calls)
-        called = [CallReply.of(call, number) for number, call in enumerate(said.calls, first)]
-        return Delta(
+        called = [
+            replies.CallReply.of(call, number) for number, call in enumerate(said.calls, first)
+        ]
+        return replies.Delta(
             content=said.text or None,
             reasoning_content=said.reasoning or None,
             tool_calls=called or None,
         )
 
-    def _closing(self, choice: Choice, reason: FinishReason) -> BaseModel:
+    def _closing(self, choice: Choice, reason: replies.FinishReason) -> BaseModel:
         delta = self._delta(choice.index, self._readers[choice.index].finish())
         reason = "tool_calls" if self._called[choice.index] else reason
-        return ChunkChoice(index=choice.index, delta=delta, finish_reason=reason)
+        return replies.ChunkChoice(index=choice.index, delta=delta, finish_reason=reason)
 
     def _complete(self, choice: Choice) -> BaseModel:
         answer = choice.answer
         said = read(answer.text, self._reading)
-        called = [CallReply.of(call) for call in said.calls]
-        message = ReplyMessage(
+        called = [replies.CallReply.of(call) for call in said.calls]
+        message = replies.ReplyMessage(
             content=(said.text or None) if called else said.text,
             reasoning_content=said.reasoning or None,
             tool_calls=called or None,
         )
-        return ChatChoice(
+        return replies.ChatChoice(
             index=choice.index,
             message=message,
             logprobs=None if self._body.top is None else self._logprobs(answer.details),
@@ -298,8 +283,8 @@ class CompletionRenderer(Renderer[CompletionBody]):
     """`/v1/completions`. With `echo` the prompt comes first; the last text has the reason."""
 
     prefix = "cmpl"
-    whole_type = Completion
-    chunk_type = CompletionChunk
+    whole_type = replies.Completion
+    chunk_type = replies.CompletionChunk
     logprobs = staticmethod(text_logprobs)
     one_prompt = False
 
@@ -307,13 +292,15 @@ class CompletionRenderer(Renderer[CompletionBody]):
         self, body: CompletionBody, requests: Sequence[GenerationRequest], state: AppState
     ) -> None:
         super().__init__(body, requests, state)
-        self._last: dict[int, TextPiece] = {}
+        self._last: dict[int, replies.TextPiece] = {}
 
     def _opening(self, choice: Choice) -> BaseModel | None:
         if not (self._body.echo or self._body.return_token_ids):
             return None
         ids = self._prompt_ids(choice)
-        return TextPiece(index=choice.index, text=self._prompt(choice), prompt_token_ids=ids)
+        return replies.TextPiece(
+            index=choice.index, text=self._prompt(choice), prompt_token_ids=ids
+        )
 
     def _more(
         self, choice: Choice, delta: TextDelta, details: Details | None = None
@@ -329,8 +316,8 @@ class CompletionRenderer(Renderer[CompletionBody]):
 
     def _piece(
         self, choice: Choice, delta: TextDelta = NOTHING, details: Details | None = None
-    ) -> TextPiece:
-        return TextPiece(
+    ) -> replies.TextPiece:
+        return replies.TextPiece(
             index=choice.index,
             text=delta.text,
             logprobs=None if details is None else self._logprobs(self._placed(choice, details)),
@@ -340,17 +327,17 @@ class CompletionRenderer(Renderer[CompletionBody]):
     def _scores(self, choice: Choice, details: Details) -> BaseModel | None:
         if self._body.top is None:
             return None
-        return TextPiece(index=choice.index, text="", logprobs=self._logprobs(details))
+        return replies.TextPiece(index=choice.index, text="", logprobs=self._logprobs(details))
 
-    def _closing(self, choice: Choice, reason: FinishReason) -> BaseModel:
-        last = self._last.pop(choice.index, TextPiece(index=choice.index, text=""))
+    def _closing(self, choice: Choice, reason: replies.FinishReason) -> BaseModel:
+        last = self._last.pop(choice.index, replies.TextPiece(index=choice.index, text=""))
         return last.model_copy(update={"finish_reason": reason})
 
     def _complete(self, choice: Choice) -> BaseModel:
         answer = choice.answer
         prompt = choice.first.prompt if self._body.echo else ()
         scored = [*prompt, *self._placed(choice, answer.details)]
-        return TextChoice(
+        return replies.TextChoice(
             index=choice.index,
             text=self._prompt(choice) + answer.text,
             logprobs=None if self._body.top is None else self._logprobs(scored),
@@ -378,8 +365,8 @@ def _frame(data: bytes) -> bytes:
 
 @router.post(
     "/v1/chat/completions",
-    response_model=ChatCompletion,
-    responses={200: streamed(ChatCompletionChunk), **failures(404, 502, 503)},
+    response_model=replies.ChatCompletion,
+    responses={200: streamed(replies.ChatCompletionChunk), **failures(404, 502, 503)},
 )
 async def create_chat_completion(http: Request, body: ChatBody, state: State) -> Response:
     """Answer a conversation, at once or as a stream."""
@@ -390,8 +377,8 @@ async def create_chat_completion(http: Request, body: ChatBody, state: State) ->
 
 @router.post(
     "/v1/completions",
-    response_model=Completion,
-    responses={200: streamed(CompletionChunk), **failures(404, 502, 503)},
+    response_model=replies.Completion,
+    responses={200: streamed(replies.CompletionChunk), **failures(404, 502, 503)},
 )
 async def create_completion(http: Request, body: CompletionBody, state: State) -> Response:
     """Continue one prompt or several, at once or as a stream."""

@@ -11,10 +11,9 @@ from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
 from app.api.openai.delivery import unless_gone
-from app.api.openai.field_types import PROMPT, Str
+from app.api.openai.field_types import NOTHING, PROMPT, Lenient, Str
 from app.api.openai.models import require_model
 from app.api.openai.openapi import failures
-from app.api.openai.spellings import NOTHING, Lenient
 from app.container import State
 
 router = APIRouter(prefix="/v1/embeddings", tags=["embeddings"])
@@ -57,8 +56,8 @@ async def create_embeddings(http: Request, body: EmbeddingBody, state: State) ->
     model = require_model(body.model, state.embeddings.model_name)
     state.embeddings.require(body.dimensions)
     async with state.beside.one():
-        embedded = await unless_gone(http.receive, state.embeddings.embed(body.input))
-    vectors = embedded.vectors.astype("<f4")
+        vectors, tokens = await unless_gone(http.receive, state.embeddings.embed(body.input))
+    vectors = vectors.astype("<f4")
     reply = {
         "object": "list",
         "data": [
@@ -72,7 +71,7 @@ async def create_embeddings(http: Request, body: EmbeddingBody, state: State) ->
             for index, vector in enumerate(vectors)
         ],
         "model": model,
-        "usage": {"prompt_tokens": embedded.tokens, "total_tokens": embedded.tokens},
+        "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
     }
     return Response(
         orjson.dumps(reply, option=orjson.OPT_SERIALIZE_NUMPY), media_type="application/json"

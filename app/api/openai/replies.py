@@ -9,10 +9,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 
 from app.api.openai.delivery import Choice
-from app.api.openai.field_types import UNSENT
+from app.api.openai.field_types import IGNORED, UNSENT
 from app.api.openai.logprobs import ChatLogprobs, PromptLogprobs, TextLogprobs
 from app.api.openai.schemas import DragonOptions
-from app.api.openai.spellings import IGNORED
 from app.generation.events import (
     Citation,
     Cited,

@@ -1,4 +1,4 @@
-"""Requests in OpenAI's shapes, read by the rule of `spellings`."""
+"""Requests in OpenAI's shapes, read by the rule of `field_types`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from app.api.openai.field_types import (
+    NOTHING,
     PROMPT,
+    SPELLINGS,
+    STRUCTURED,
     JsonObject,
+    Lenient,
     Limit,
     LogitBias,
     MinP,
@@ -27,7 +31,6 @@ from app.api.openai.field_types import (
     TopP,
     conflict,
 )
-from app.api.openai.spellings import NOTHING, SPELLINGS, STRUCTURED, Lenient
 from app.api.openai.structured import ResponseFormat, allowed_of, choice_of, held_to, schema_of
 from app.api.openai.turns import MAX_TURNS, ChatMessage, ToolChoice, Tools
 from app.generation.events import Details

@@ -9,11 +9,10 @@ from fastapi import APIRouter, Request
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from app.api.openai.delivery import unless_gone
-from app.api.openai.field_types import UNSENT, Neutral, Str, Strict, invalid
+from app.api.openai.field_types import NOTHING, UNSENT, Lenient, Neutral, Str, Strict, invalid
 from app.api.openai.files import Store
 from app.api.openai.models import require_model
 from app.api.openai.openapi import failures
-from app.api.openai.spellings import NOTHING, Lenient
 from app.container import State
 from app.documents.hits import Scope
 

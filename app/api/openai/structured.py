@@ -8,8 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from app.api.openai.field_types import JsonObject, invalid, wrong
-from app.api.openai.spellings import Lenient
+from app.api.openai.field_types import JsonObject, Lenient, invalid, wrong
 from app.container import AppState
 from dragon.errors import InvalidRequestError
 from dragon.inference import grammar

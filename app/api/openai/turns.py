@@ -10,13 +10,13 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, fie
 
 from app.api.openai.field_types import (
     JsonObject,
+    Lenient,
     Neutral,
     Str,
     invalid,
     text_of_parts,
     unicode_within,
 )
-from app.api.openai.spellings import Lenient
 from dragon.inference.tokenizer import Message
 from dragon.inference.tools import Tool, ToolCall
 

@@ -14,10 +14,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
-from app.api.openai.field_types import LISTED, Names, Neutral, Str, Strict, wrong
-from app.api.openai.openapi import failures
+from app.api.openai.field_types import LISTED, Lenient, Names, Neutral, Str, Strict, wrong
 from app.api.openai.paging import Deleted, Page, Paged, Paging
-from app.api.openai.spellings import Lenient
 from app.container import AppState, State
 from app.documents.folders.keeping import CANCELLED
 from app.documents.hits import DocumentHit, Scope
@@ -232,10 +230,12 @@ class Store:
                 return file
         raise NotFoundError(f"There is no file '{file_id}' in this vector store.")
 
-    def page(self, paging: Paging, status: FileStatus | None, ids: Sequence[str]) -> StoreFileList:
-        """A page of those of its files that have a status, if given, and one of these ids."""
-        files = [file for file in self.files if status in (None, file.status) and file.id in ids]
-        return StoreFileList.of(files, paging)
+    def page(
+        self, paging: Paging, status: FileStatus | None, ids: Sequence[str] | None = None
+    ) -> StoreFileList:
+        """A page of its files; if given, only those with a status and one of these ids."""
+        files = [file for file in self.files if status in (None, file.status)]
+        return StoreFileList.of([each for each in files if ids is None or each.id in ids], paging)
 
 
 @router.post("")
@@ -260,13 +260,13 @@ async def list_stores(state: State, paging: Paged) -> VectorStoreList:
     return VectorStoreList.of(stores, paging)
 
 
-@router.get("/{store_id}", responses=failures(404))
+@router.get("/{store_id}")
 async def get_store(store_id: str, state: State) -> VectorStore:
     """One store."""
     return (await _store_of(store_id, state)).object
 
 
-@router.delete("/{store_id}", responses=failures(404))
+@router.delete("/{store_id}")
 async def delete_store(store_id: str, state: State) -> Deleted:
     """Delete a collection; its files stay, in none."""
     store = await _store_of(store_id, state)
@@ -275,14 +275,14 @@ async def delete_store(store_id: str, state: State) -> Deleted:
     return Deleted(id=store_id, object="vector_store.deleted")
 
 
-@router.post("/{store_id}/files", responses=failures(404))
+@router.post("/{store_id}/files")
 async def add_file(store_id: str, body: StoreFileBody, state: State) -> StoreFile:
     """Put a file into a store."""
     store = await _put([body.file_id], store_id, "file_id", state)
     return store.file(body.file_id)
 
 
-@router.get("/{store_id}/files", responses=failures(404))
+@router.get("/{store_id}/files")
 async def list_store_files(
     store_id: str,
     state: State,
@@ -290,17 +290,16 @@ async def list_store_files(
     filter: FileStatus | None = None,  # noqa: A002 - OpenAI's name
 ) -> StoreFileList:
     """The files of a store, newest first unless `order` is `asc`."""
-    store = await _store_of(store_id, state)
-    return store.page(paging, filter, [file.id for file in store.files])
+    return (await _store_of(store_id, state)).page(paging, filter)
 
 
-@router.get("/{store_id}/files/{file_id}", responses=failures(404))
+@router.get("/{store_id}/files/{file_id}")
 async def get_store_file(store_id: str, file_id: str, state: State) -> StoreFile:
     """One file of a store."""
     return (await _store_of(store_id, state)).file(file_id)
 
 
-@router.delete("/{store_id}/files/{file_id}", responses=failures(404))
+@router.delete("/{store_id}/files/{file_id}")
 async def remove_file(store_id: str, file_id: str, state: State) -> Deleted:
     """Take a file out of a store; the file stays, in no collection."""
     (await _store_of(store_id, state)).file(file_id)
@@ -309,7 +308,7 @@ async def remove_file(store_id: str, file_id: str, state: State) -> Deleted:
     return Deleted(id=file_id, object="vector_store.file.deleted")
 
 
-@router.post("/{store_id}/search", responses=failures(404))
+@router.post("/{store_id}/search")
 async def search_store(store_id: str, body: StoreSearchBody, state: State) -> StoreSearchResult:
     """The passages of a store's files that best fit a query, or any of several."""
     store = await _store_of(store_id, state)
@@ -335,7 +334,7 @@ async def search_store(store_id: str, body: StoreSearchBody, state: State) -> St
     )
 
 
-@router.post("/{store_id}/file_batches", responses=failures(404))
+@router.post("/{store_id}/file_batches")
 async def create_batch(store_id: str, body: BatchBody, state: State) -> FileBatch:
     """Put several files into a store. A batch is not stored: its id lists its files."""
     wanted = list(dict.fromkeys([*body.file_ids, *(file.file_id for file in body.files)]))
@@ -345,8 +344,8 @@ async def create_batch(store_id: str, body: BatchBody, state: State) -> FileBatc
     )
 
 
-@router.get("/{store_id}/file_batches/{batch_id}", responses=failures(404))
-@router.post("/{store_id}/file_batches/{batch_id}/cancel", responses=failures(404))
+@router.get("/{store_id}/file_batches/{batch_id}")
+@router.post("/{store_id}/file_batches/{batch_id}/cancel")
 async def get_batch(store_id: str, batch_id: str, state: State) -> FileBatch:
     """The progress of a batch. Its files were put into the store at once: none is cancelled."""
     store, ids = await _store_of(store_id, state), _ids(batch_id)
@@ -361,7 +360,7 @@ async def get_batch(store_id: str, batch_id: str, state: State) -> FileBatch:
     )
 
 
-@router.get("/{store_id}/file_batches/{batch_id}/files", responses=failures(404))
+@router.get("/{store_id}/file_batches/{batch_id}/files")
 async def list_batch_files(
     store_id: str,
     batch_id: str,

@@ -8,6 +8,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from app.api.openai.field_types import (
+    NOTHING,
+    Lenient,
     Limit,
     Neutral,
     Str,
@@ -20,7 +22,6 @@ from app.api.openai.field_types import (
     wrong,
 )
 from app.api.openai.schemas import ChatBody, DragonOptions, Effort, StreamOptions
-from app.api.openai.spellings import NOTHING, Lenient
 from app.api.openai.structured import JsonSchema, ResponseFormat
 from app.api.openai.turns import (
     MAX_TOOLS,

@@ -76,13 +76,13 @@ async def create_response(http: Request, body: ResponseBody, state: State) -> Re
     return await respond(http, events, renderer, stream=bool(body.stream))
 
 
-@router.get("/{response_id}", responses=failures(404))
+@router.get("/{response_id}")
 async def get_response(response_id: str, state: State) -> ResponseObject:
     """A response that was stored."""
     return _view(await _find(state.conversations, response_id)).object()
 
 
-@router.get("/{response_id}/input_items", responses=failures(404))
+@router.get("/{response_id}/input_items")
 async def list_input_items(response_id: str, state: State, paging: Paged) -> InputItems:
     """The input of a stored response, newest first unless `order` is `asc`."""
     message = await _find(state.conversations, response_id)
@@ -98,7 +98,7 @@ async def list_input_items(response_id: str, state: State, paging: Paged) -> Inp
     return InputItems.of(listed[::-1], paging)
 
 
-@router.delete("/{response_id}", responses=failures(404))
+@router.delete("/{response_id}")
 async def delete_response(response_id: str, state: State) -> Deleted:
     """Delete a response and those that follow it."""
     message = await _find(state.conversations, response_id)

@@ -1,6 +1,6 @@
 """Every kind of bad input is a clear 4xx in OpenAI's error shape, and harms nobody else.
 
-Covers `app.api.errors`, `app.api.openai.field_types`, `app.api.openai.schemas` and `dragon.errors`.
+Covers `app.api.errors`, `app.api.openai.schemas` and `dragon.errors`.
 """
 
 from __future__ import annotations

@@ -61,39 +61,30 @@ async def streamed(client: httpx.AsyncClient, **more: Any) -> list[dict[str, Any
 
 def assembled(events: list[dict[str, Any]]) -> dict[str, Any]:
     """The message that a stream adds up to; what stands in the wrong place fails."""
-    message: dict[str, Any] = {}
-    parts: list[str] = []
-    for event in events:
-        match event["type"]:
-            case "message_start":
-                assert not message
-                message = deepcopy(event["message"])
-            case "content_block_start":
-                assert event["index"] == len(message["content"])
-                message["content"].append(dict(event["content_block"]))
-                parts = []
-            case "content_block_delta":
-                assert event["index"] == len(message["content"]) - 1
-                block, delta = message["content"][-1], dict(event["delta"])
-                name = delta.pop("type").removesuffix("_delta")
-                ((field, piece),) = delta.items()
-                if name == "input_json":
-                    parts.append(piece)
-                    block["input"] = json.loads("".join(parts))
-                else:
-                    assert field == name == block["type"]
-                    block[field] += piece
-            case "content_block_stop":
-                assert event["index"] == len(message["content"]) - 1
-            case "message_delta":
-                message |= event["delta"]
-                message["usage"] |= event["usage"]
-            case _:
-                assert event == {"type": "message_stop"}
-    kinds = [event["type"] for event in events]
-    assert kinds[0] == "message_start"
-    assert kinds[-3:] == ["content_block_stop", "message_delta", "message_stop"]
-    assert kinds.count("content_block_start") == kinds.count("content_block_stop")
+    start, *pieces, end, stop = events
+    assert (start["type"], end["type"], stop["type"]) == (
+        "message_start", "message_delta", "message_stop",
+    )  # fmt: skip
+    message = deepcopy(start["message"])
+    blocks: list[dict[str, Any]] = message["content"]
+    kinds = [piece["type"].removeprefix("content_block_") for piece in pieces]
+    assert kinds[-1] == "stop"
+    assert kinds.count("start") == kinds.count("stop")
+    for kind, piece in zip(kinds, pieces, strict=True):
+        if kind == "start":
+            blocks.append(dict(piece["content_block"]))
+        assert piece["index"] == len(blocks) - 1
+        if kind == "delta":
+            delta = dict(piece["delta"])
+            name = delta.pop("type").removesuffix("_delta")
+            ((field, text),) = delta.items()
+            if name == "input_json":  # whole
+                blocks[-1]["input"] = json.loads(text)
+            else:
+                assert field == name == blocks[-1]["type"]
+                blocks[-1][field] += text
+    message |= end["delta"]
+    message["usage"] |= end["usage"]
     return message
 
 

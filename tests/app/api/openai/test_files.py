@@ -265,27 +265,6 @@ def test_the_text_that_citations_count_in(client: httpx.Client) -> None:
     error(client.get(f"/files/{file['id']}/text", params={"start": -1}), 400)
 
 
-def test_cancel_and_retry(client: httpx.Client, tmp_path: Path) -> None:
-    file_id = upload(client, "long.txt", prose(200).encode()).json()["id"]
-    with client.stream("GET", f"/files/{file_id}/events") as response:
-        for line in filter(None, response.iter_lines()):
-            if json.loads(line.removeprefix("data: "))["stage"] == "embedded":
-                break
-        cancelled = client.post(f"/files/{file_id}/cancel").json()
-    assert (cancelled["status"], cancelled["chunks"]) == ("error", 0)
-    assert "cancelled" in cancelled["status_details"]
-    assert client.post("/search", json={"query": "stone keeper"}).json()["data"] == []
-    assert [*(tmp_path / "index").iterdir()] == []
-    assert client.post(f"/files/{file_id}/cancel").json() == cancelled
-    retried = client.post(f"/files/{file_id}/retry").json()
-    assert retried["status"] == "uploaded"
-    assert events(client, file_id)[-1]["status"] == "processed"
-    processed = client.get(f"/files/{file_id}").json()
-    assert processed["chunks"] >= 200
-    for action in ("cancel", "retry"):  # nothing to do any more
-        assert client.post(f"/files/{file_id}/{action}").json() == processed
-
-
 def test_bodies_that_are_not_an_upload(client: httpx.Client, tmp_path: Path) -> None:
     multipart = {"content-type": "multipart/form-data; boundary=edge"}
     part = b'--edge\r\nContent-Disposition: form-data; name="%s"%s\r\n\r\ntext\r\n'
