@@ -89,8 +89,7 @@ def test_round_trip(generation: int, message: Draft | Target | Correction) -> No
 
 
 def test_decode_time_is_clamped_to_its_field() -> None:
-    draft = a_draft(3)
-    slow = Draft(3, 5, 700, 690, draft.checksum, draft.token, 1 << 40, draft.side)
+    slow = replace(a_draft(3), decode_us=1 << 40)
     _, got = decode(encode(slow, 1), VOCABULARY)
     assert got.decode_us == (1 << 32) - 1
 
@@ -121,8 +120,7 @@ def test_any_nucleus_of_sixty_tokens_is_small(ids: set[int], shares: list[int]) 
     """Steps of 3 bytes are over 2^14, so at most 9 fit; weights of 3 bytes likewise, at most 4."""
     p = np.array(shares[:60]) + 1e-3
     weights = np.maximum(np.rint(p / p.sum() * SCALE), 1).astype(np.int64)
-    side = Side(WireDistribution.of(sorted(ids), weights), -1234)
-    draft = Draft(3, 5, 700, 690, 0xDEADBEEF, min(ids), 41_000, side)
+    draft = replace(a_draft(1), side=Side(WireDistribution.of(sorted(ids), weights), -1234))
     assert len(encode(draft, 1)) <= HEAD + 2 * 60 + 9 + 2 * 60 + 4 <= 300
 
 
