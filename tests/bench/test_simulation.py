@@ -16,7 +16,7 @@ from dragon.protocol.aggregator_policy import Aggregated, Schedule, Scheduler
 from dragon.protocol.messages import Limits
 from dragon.protocol.rules.rule import Rule
 from dragon.protocol.rules.shared_noise import Coupled, Tokenwise
-from dragon.protocol.rules.speculative import Judged, Speculative, algorithm1_draft
+from dragon.protocol.rules.speculative import Speculative, algorithm1_draft
 from dragon.protocol.session import Session
 from dragon.sampling import mixture
 from dragon.sampling.mixture import Side
@@ -100,9 +100,9 @@ def test_speculative_takes_as_long_as_sampling(world: World, schedule: Schedule)
     scheduler = Scheduler(schedule, 4)
     seen: list[Aggregated] = []
 
-    def following(role: Role, judged: Judged) -> Role:
-        seen.append(judged.last)
-        return scheduler.next(role, None, judged.last)
+    def following(role: Role, _device: Side, _cloud: Side, last: Aggregated) -> Role:
+        seen.append(last)
+        return scheduler.next(role, None, last)
 
     rule = partial(Speculative, first=scheduler.first, next_aggregator=following)
     seconds, text = played(world, rule, False, sampling)

@@ -36,7 +36,7 @@ from dragon.link.control import (
     ScoreText,
     Scoring,
 )
-from dragon.link.registry import Message
+from dragon.link.registry import Message, encode
 from dragon.localizable import localizable
 from dragon.protocol.messages import Candidate, Correction, Draft, Join, Resync, Score, Target
 from dragon.sampling.mixture import LOG_H_LIMIT, Side
@@ -156,10 +156,6 @@ OPEN = Open(
     top_k=3,
     catch_up=True,
 )
-
-
-def encode(message: Message, stream: int = registry.LINK) -> str:
-    return registry.encode(message, stream)
 
 
 def decode_or_refuse(frame: str) -> None:
@@ -295,7 +291,7 @@ def test_a_fault_says_what_an_error_says_in_whatever_language() -> None:
     what = localizable("kind.gif", "a GIF image")
     message = localizable("file.other", "{what} of {size} MB", what=what, size=3)
     fault = Fault.of(OverloadedError(message, retry_s=7))
-    decoded = decode(registry.encode(fault, 1))[1]
+    decoded = decode(encode(fault, 1))[1]
     assert decoded == fault
     assert fault.retry_s == 7
     assert (fault.reason, fault.reason.code) == (message, "file.other")
@@ -353,7 +349,7 @@ SIDE = Side(WireDistribution.of([5], [1]), 0)
     ids=lambda value: type(value).__name__,
 )
 def test_one_side_sends_it_and_the_other_does_not(message: Message, sender: Role) -> None:
-    frame = registry.encode(message, 3)
+    frame = encode(message, 3)
     assert registry.decode(frame, sender, 1 << 31) == (3, message)
     with pytest.raises(FrameError, match=f"a {sender.other} does not send"):
         registry.decode(frame, sender.other, 1 << 31)
@@ -374,7 +370,7 @@ def test_one_side_sends_it_and_the_other_does_not(message: Message, sender: Role
     ids=lambda message: type(message).__name__,
 )
 def test_tokens_outside_the_vocabulary_are_refused(message: Message) -> None:
-    frame = registry.encode(message, 3)
+    frame = encode(message, 3)
     assert decode(frame, 100) == (3, message)
     with pytest.raises(FrameError, match="vocabulary of 99"):
         decode(frame, 99)

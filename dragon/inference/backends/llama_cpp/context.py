@@ -222,29 +222,27 @@ class _Batch:
     """llama.cpp's arrays of a batch, refilled each time."""
 
     def __init__(self) -> None:
-        self._ids = api.FFI.new("seq_t[]", BATCH)
-        self._pointers = api.FFI.new("seq_t *[]", [self._ids + i for i in range(BATCH)])
-        self._counts = api.FFI.new("int32_t[]", [1] * BATCH)
-        self._tokens = api.FFI.new("token_t[]", BATCH)
-        self._positions = api.FFI.new("pos_t[]", BATCH)
-        self._wanted = api.FFI.new("int8_t[]", BATCH)
-        self._sequences = np.frombuffer(api.FFI.buffer(self._ids), np.int32)
-        self._token = np.frombuffer(api.FFI.buffer(self._tokens), np.int32)
-        self._position = np.frombuffer(api.FFI.buffer(self._positions), np.int32)
-        self._output = np.frombuffer(api.FFI.buffer(self._wanted), np.int8)
+        self._sequence, self._token, self._position = np.zeros((3, BATCH), np.int32)
+        self._output = np.zeros(BATCH, np.int8)
+        view, new = api.FFI.from_buffer, api.FFI.new
+        self._ids = view("seq_t[]", self._sequence)
+        tokens, positions = view("token_t[]", self._token), view("pos_t[]", self._position)
+        counts = new("int32_t[]", [1] * BATCH)
+        pointers = new("seq_t *[]", [self._ids + i for i in range(BATCH)])
+        outputs = view("int8_t[]", self._output)
+        self._arrays = tokens, api.FFI.NULL, positions, counts, pointers, outputs
 
     def fill(self, pieces: Sequence[SequencePiece]) -> Any:
         """A `batch_t` of these pieces, valid until the next call."""
         end = 0
         for piece in pieces:
             start, end = end, end + len(piece.tokens)
-            self._sequences[start:end] = piece.sequence
+            self._sequence[start:end] = piece.sequence
             self._token[start:end] = piece.tokens
             self._position[start:end] = np.arange(piece.start, piece.start + end - start)
             self._output[start:end] = 0
             self._output[end - piece.outputs : end] = 1
-        fields = (self._tokens, api.FFI.NULL, self._positions, self._counts, self._pointers)
-        return api.FFI.new("batch_t *", (end, *fields, self._wanted))[0]
+        return api.FFI.new("batch_t *", (end, *self._arrays))[0]
 
 
 _HALF = 1  # the type code of half precision

@@ -129,9 +129,15 @@ class OpenAIStyle(Dialect):
     takes_ids: bool
 
     def body(self, tokens: Sequence[int], ahead: int) -> dict[str, Any]:
+        prompt = list(tokens) if self.takes_ids else self.tokenizer.text_of(tokens)
+        if prompt is None:
+            raise ModelServerError(
+                "the model server takes text only, and no text is cut into exactly these tokens: "
+                "run the model on a server that takes token ids, such as llama-server or vLLM"
+            )
         return {
             "model": self.model,
-            "prompt": list(tokens) if self.takes_ids else self._text(tokens),
+            "prompt": prompt,
             "max_tokens": min(ahead, self.context + 1 - len(tokens)),
             "logprobs": self.likeliest,
             # It draws the likeliest token, the one most often drafted.
@@ -170,12 +176,3 @@ class OpenAIStyle(Dialect):
         if name.startswith(NUMBERED):
             return int(name.removeprefix(NUMBERED))
         return self.tokenizer.by_text.get(name)
-
-    def _text(self, tokens: Sequence[int]) -> str:
-        text = self.tokenizer.text_of(tokens)
-        if text is None:
-            raise ModelServerError(
-                "the model server takes text only, and no text is cut into exactly these tokens: "
-                "run the model on a server that takes token ids, such as llama-server or vLLM"
-            )
-        return text

@@ -212,17 +212,10 @@ def attend(
     # each head if there are several queries.
     shares = query.device.type == "cpu" and query.shape[2] > 1
     call = _shared if shares else sdpa_attention_forward
-    parts = [
-        call(
-            module,
-            query[run.rows],
-            run.read(key),
-            run.read(value),
-            run.mask.to(query.dtype),
-            **options,
-        )[0]
-        for run in BATCH.get().runs
-    ]
+    parts = []
+    for run in BATCH.get().runs:
+        keys, values, mask = run.read(key), run.read(value), run.mask.to(query.dtype)
+        parts.append(call(module, query[run.rows], keys, values, mask, **options)[0])
     return torch.cat(parts), None
 
 

@@ -24,7 +24,7 @@ from dragon.inference.tokenizer import Message, Tokenizer
 from harness import gguf_file
 from harness.models import SMALL_MODEL
 from harness.two_sided import QUESTIONS, read
-from tests import tiny
+from tests.dragon.inference.backends.llama_cpp.conftest import ONE_FORMAT, Load
 from tests.dragon.inference.backends.same_model import check_random_texts, greedy
 
 TEXT = "The lighthouse of Askham was built in 1848. Its keeper was Obadiah Thornley, who fed gulls."
@@ -41,13 +41,6 @@ def llama(embedded_gguf: Path, tokenizer: Tokenizer) -> Iterator[LlamaCpp]:
     model = LlamaCpp(embedded_gguf, tokenizer.vocab_size, threads=1)
     yield model
     model.close()
-
-
-def tiny_llama(tokenizer: Tokenizer, folder: Path) -> LlamaCpp:
-    """A random model, with its directory beside it."""
-    path = folder / "tiny.gguf"
-    gguf_file.write(tiny.save(folder / "tiny"), path)
-    return LlamaCpp(path, tokenizer.vocab_size, threads=1)
 
 
 @pytest.fixture(scope="module")
@@ -99,11 +92,12 @@ def test_a_step_that_is_not_wanted_leaves_nothing_behind(llama: LlamaCpp) -> Non
     assert torch.allclose(after, before, atol=0.1)
 
 
+@ONE_FORMAT
 def test_texts_that_have_ended_make_room_and_then_the_cache_grows(
-    tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    load: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(llama_cpp, "_AT_FIRST", 1024)
-    model = tiny_llama(tokenizer, tmp_path)
+    model = load()
     fed = [torch.arange(10 * n, 10 * n + 400)[None] for n in range(1, 4)]
     for slot in range(2):
         assert model.cache.acquire(1, 400) == [slot]
@@ -118,7 +112,6 @@ def test_texts_that_have_ended_make_room_and_then_the_cache_grows(
     # What was there before is there after.
     assert torch.allclose(model.forward([0], [399], fed[2][:, -1:], 1), first, atol=0.1)
     assert torch.allclose(model.forward([2], [399], fed[0][:, -1:], 1), second, atol=0.1)
-    model.close()
 
 
 def test_what_is_in_the_cache_is_not_computed_again(llama: LlamaCpp, tokenizer: Tokenizer) -> None:
@@ -147,12 +140,11 @@ def test_what_is_in_the_cache_is_not_computed_again(llama: LlamaCpp, tokenizer: 
     assert torch.equal(again, later)
 
 
-def test_an_adapter_can_be_had_and_left_out(tokenizer: Tokenizer, tmp_path: Path) -> None:
+@ONE_FORMAT
+def test_an_adapter_can_be_had_and_left_out(load: Load, tiny_gguf: Path, tmp_path: Path) -> None:
     adapter = tmp_path / "adapter.gguf"
-    plain = tiny_llama(tokenizer, tmp_path)
-    gguf_file.write_adapter(tmp_path / "tiny", adapter)
-    path = tmp_path / "tiny.gguf"
-    model = LlamaCpp(path, tokenizer.vocab_size, threads=1, adapter=adapter)
+    gguf_file.write_adapter(tiny_gguf.parent / "tiny", adapter)
+    plain, model = load(), load(adapter=adapter)
     fed = torch.arange(10, 50)[None].expand(2, -1)
     slots = model.cache.acquire(2, 64) or []
     model.begin(slots[:1], adapted=False)
@@ -166,8 +158,6 @@ def test_an_adapter_can_be_had_and_left_out(tokenizer: Tokenizer, tmp_path: Path
     assert torch.allclose(both[0], alone[0], atol=0.1)
     assert float((both[1] - alone[0]).abs().max()) > 1.0
     assert model.weights != plain.weights
-    model.close()
-    plain.close()
 
 
 def test_what_is_no_adapter_is_refused(embedded_gguf: Path, tokenizer: Tokenizer) -> None:
