@@ -3,6 +3,8 @@
 Rows that sum up the others are left out of every count, sum and extreme, and the answer says so.
 """
 
+# ruff: noqa: S608, its SQL is shown and never run
+
 from __future__ import annotations
 
 import operator
@@ -18,7 +20,6 @@ from app.documents.tables.columns import TWO_WAYS, Holds, number
 from app.documents.tables.conditions import Condition
 from app.documents.tables.question import Group, Reading, TableQuery
 from app.documents.tables.records import Shelf, Table
-from app.documents.tables.statement import EXTREMES, FUNCTIONS, statement
 from app.documents.tables.wording import FOLLOWING, Operation
 from dragon.retrieval.relevance import HIGHEST
 
@@ -30,6 +31,12 @@ _WHAT = {
     Operation.SUM: "{} in all", Operation.MEAN: "{} on average", Operation.COUNT: "different {}",
     Operation.MOST: "highest {}", Operation.LEAST: "lowest {}",
 }  # fmt: skip
+
+_EXTREMES = {Operation.MOST: "highest", Operation.LEAST: "lowest"}
+_FUNCTIONS = {
+    Operation.SUM: "SUM", Operation.MEAN: "AVG", Operation.MOST: "MAX", Operation.LEAST: "MIN",
+}  # fmt: skip
+_FORMS = {4: "%Y", 7: "%Y-%m"}
 
 _COMPARED: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
@@ -107,12 +114,12 @@ def following(turns: Sequence[tuple[str, str]], table: Table, title: str) -> Tab
 def _computed(asked: TableQuery, table: Table, title: str) -> TableAnswer | None:
     if len(table.columns) == 1 and asked.operation is not Operation.COUNT:
         return None  # items of a list are only counted
-    over = asked.operation in FUNCTIONS or asked.operation is Operation.COUNT
+    over = asked.operation in _FUNCTIONS or asked.operation is Operation.COUNT
     left_out = table.totals if over else frozenset()
     rows = [row for row in range(len(table.rows)) if row not in left_out]
     compared = [each.column for each in asked.conditions if each.relation != "IN"]
     compared += [each.other for each in asked.conditions if each.other is not None]
-    needed = [*compared, *(c for c in asked.columns if asked.operation in FUNCTIONS)]
+    needed = [*compared, *(c for c in asked.columns if asked.operation in _FUNCTIONS)]
     sql = statement(asked, table, title)
     for column in needed:
         held = table.held[column]
@@ -121,7 +128,7 @@ def _computed(asked: TableQuery, table: Table, title: str) -> TableAnswer | None
     rows = [row for row in rows if all(_meets(table, row, each) for each in asked.conditions)]
     if not rows:
         return None
-    if asked.operation in EXTREMES and asked.group is None:
+    if asked.operation in _EXTREMES and asked.group is None:
         rows = _extreme(asked, table, rows)
     if asked.group is not None:
         text, rows = _grouped(asked, asked.group, table, rows)
@@ -173,7 +180,7 @@ def _worded(asked: TableQuery, table: Table, rows: list[int], title: str) -> str
         case Operation.COUNT:
             return _counted(asked, table, rows, title)
         case Operation.MOST | Operation.LEAST if 0 < len(rows) <= _SHOWN:
-            which = EXTREMES[asked.operation]
+            which = _EXTREMES[asked.operation]
             if len(rows) == 1:
                 return f"{_whole(table, rows[0])} (the {which} {table.columns[asked.columns[0]]})"
             return f"{'; '.join(_cells(asked, table, row) for row in rows)} (the {which})"
@@ -220,7 +227,7 @@ def _grouped(
     order = sorted(figures, key=lambda cell: figures[cell][0], reverse=not rising)
     if asked.best is not None:
         best = [cell for cell in figures if figures[cell][0] == figures[order[0]][0]]
-        which = f"the {EXTREMES[asked.best]} of {len(figures)} by {name}"
+        which = f"the {_EXTREMES[asked.best]} of {len(figures)} by {name}"
         return f"{'; '.join(best)}, {what}: {figures[best[0]][1]} ({which})", groups[best[0]]
     order = sorted(figures) if group.letters else order
     parts = [f"{cell}: {figures[cell][1]}" for cell in order[:_GROUPS]]
@@ -243,12 +250,12 @@ def _figure(asked: TableQuery, table: Table, rows: list[int]) -> tuple[Decimal, 
         count = len(cells) if asked.columns else len(rows)
         return Decimal(count), str(count)
     held = table.held[asked.columns[0]]
-    if asked.operation in EXTREMES:
+    if asked.operation in _EXTREMES:
         rows = _extreme(asked, table, rows)
     values = [value for row in rows if (value := held.values[row]) is not None]
     if not values:
         return None
-    if asked.operation in EXTREMES:
+    if asked.operation in _EXTREMES:
         labels = "; ".join(table.label(row) for row in rows)
         return values[0], f"{held.shown(values[0], held.decimals)} ({labels})"
     if asked.operation is Operation.SUM:
@@ -292,3 +299,49 @@ def _cells(asked: TableQuery, table: Table, row: int) -> str:
 def _whole(table: Table, row: int) -> str:
     pairs = zip(table.columns, table.rows[row], strict=True)
     return "; ".join(f"{name}: {cell}" if name else cell for name, cell in pairs if cell)
+
+
+# The query as it is shown: in SQL, which is never run.
+
+
+def statement(asked: TableQuery, table: Table, title: str) -> str:
+    """The SQL of a query of the table with this title."""
+    names, source = [_quoted(table.columns[column]) for column in asked.columns], _quoted(title)
+    match asked.operation:
+        case Operation.COUNT:
+            what = f"COUNT(DISTINCT {names[0]})" if names and asked.group else "COUNT(*)"
+        case Operation.CELLS | Operation.MOST | Operation.LEAST if asked.group is None:
+            what = ", ".join(dict.fromkeys([_quoted(table.columns[0]), *names]))
+        case Operation.ROWS:
+            what = "*"
+        case _:
+            what = f"{_FUNCTIONS[asked.operation]}({names[0]})"
+    terms = [_term(condition, table) for condition in asked.conditions]
+    if asked.operation in _EXTREMES and asked.group is None:
+        within = f" WHERE {' AND '.join(terms)}" if terms else ""
+        best = f"{_FUNCTIONS[asked.operation]}({names[0]})"
+        terms.append(f"{names[0]} = (SELECT {best} FROM {source}{within})")
+    where = f" WHERE {' AND '.join(terms)}" if terms else ""
+    if asked.group is None:
+        return f"SELECT {what} FROM {source}{where}"
+    by = _quoted(table.columns[asked.group.column])
+    if asked.group.letters is not None:
+        by = f"strftime('{_FORMS[asked.group.letters]}', {by})"
+    rising = Operation.LEAST in (asked.best, asked.operation)
+    order = f"{what} {'ASC' if rising else 'DESC'}" if asked.group.letters is None else by
+    return f"SELECT {by}, {what} FROM {source}{where} GROUP BY {by} ORDER BY {order}"
+
+
+def _term(condition: Condition, table: Table) -> str:
+    name = _quoted(table.columns[condition.column])
+    if condition.other is not None:
+        return f"{name} {condition.relation} {_quoted(table.columns[condition.other])}"
+    if condition.relation != "IN":
+        (said,), bound = condition.values, number(condition.values[0])
+        return f"{name} {condition.relation} {repr(said) if bound is None else bound}"
+    values = ", ".join("'" + value.replace("'", "''") + "'" for value in condition.values)
+    return f"{name} IN ({values})" if len(condition.values) > 1 else f"{name} = {values}"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
