@@ -106,7 +106,12 @@ APART = re.compile(r"\n\s*\n|\f")
 
 # A line indented by two spaces or more continues an entry, or is one without a mark.
 _LIST = re.compile(r"(?:\n{1,2}[ \t]*(?:[-*•–]|\d{1,2}[.)])[ \t]+[^\n]+|\n[ \t]{2,}\S[^\n]*)+")
-_ITEM = re.compile(r"[ \t]*(?:[-*•–]|\d{1,2}[.)])[ \t]+\S")
+# Entries that follow one another without an empty line, each on a line and indented ones after it.
+_ENTRIES = re.compile(
+    r"^[ \t]*(?:[-*•–]|\d{1,2}[.)])[ \t]+\S[^\n]*"
+    r"(?:\n[ \t]*(?:[-*•–]|\d{1,2}[.)])[ \t]+\S[^\n]*|\n[ \t]{2,}\S[^\n]*)*",
+    re.MULTILINE,
+)
 _REST = re.compile(r"[ \t]+\S[^\n]*")  # of a line
 _ENTRY = re.compile(r"(?:\A|\n)[ \t]*(?:[-*•–][ \t]+)?\Z")  # before an entry
 _LABEL = re.compile(r"[^\W_][^:.!?\n]{0,39}:[ \t]")
@@ -220,22 +225,13 @@ def cut_passages(
 
 
 def list_around(text: str, start: int) -> tuple[int, int] | None:
-    """The offsets of the list that has an entry at `start`; None if there is none, or it is long.
-
-    Entries follow one another without an empty line, and may go on in indented lines.
-    """
-    first = text.rfind("\n", 0, start) + 1
-    if _ITEM.match(text, first) is None:
-        return None
-    while first and (
-        _ITEM.match(text, before := text.rfind("\n", 0, first - 1) + 1)
-        or text.startswith("  ", before)
-    ):
-        first = before
-    found = _LIST.match(f"\n{text[first : first + _LONGEST_LIST + 1]}")
-    if found is None or found.end() > _LONGEST_LIST:
-        return None
-    return first, first + found.end() - 1
+    """The offsets of the list with an entry at `start`; None if there is none, or it is long."""
+    reach = 2 * _LONGEST_LIST  # so that a list cut off there is too long
+    first = text.rfind("\n", 0, max(0, start - reach)) + 1
+    for found in _ENTRIES.finditer(text, first, start + reach):
+        if found.start() <= start < found.end():
+            return found.span() if found.end() - found.start() <= _LONGEST_LIST else None
+    return None
 
 
 def _asks_for_all(question: str, hit: DocumentHit) -> bool:
@@ -259,16 +255,19 @@ def in_paragraphs(question: str, hits: Sequence[DocumentHit], files: Path) -> li
     texts = {each: text_of(files, each) for each in prose}
     found = list[DocumentHit]()
     for hit in hits:
-        text = texts.get(hit.document, "")
-        beside = (other for other in found if text and other.document == hit.document)
-        if any(hit.start < other.end and other.start < hit.end for other in beside):
+        if not (text := texts.get(hit.document, "")):
+            found.append(hit)
             continue
-        whole = list_around(text, hit.start) if text and _asks_for_all(question, hit) else None
-        if whole is not None:
-            hit = replace(hit, text=text[slice(*whole)], start=whole[0], end=whole[1])
-        elif text and (end := whole_end(text, hit.start, hit.end)) > hit.end:
-            hit = replace(hit, text=text[hit.start : end], end=end)
-        found.append(replace(hit, around=paragraph_at(text, hit.start, hit.end)))
+        beside = [(other.start, other.end) for other in found if other.document == hit.document]
+        whole = list_around(text, hit.start) if _asks_for_all(question, hit) else None
+        start, end = whole or (hit.start, whole_end(text, hit.start, hit.end))
+        if any(start < last and first < end for first, last in beside):
+            start, end = hit.start, hit.end
+        if any(start < last and first < end for first, last in beside):
+            continue
+        said = hit.text if (start, end) == (hit.start, hit.end) else text[start:end]
+        hit = replace(hit, text=said, start=start, end=end)
+        found.append(replace(hit, around=paragraph_at(text, start, end)))
     return found
 
 

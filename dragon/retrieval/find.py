@@ -8,7 +8,7 @@ whose log-odds are its relevance.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, NamedTuple, TypeVar
 
@@ -93,6 +93,14 @@ class JudgedLine(Generic[H]):
         return log_odds(self.logit, self.lacking, self.cosine)
 
 
+class _Reading(NamedTuple, Generic[H]):
+    """A line, the wording that it was read for, and the judge's logit."""
+
+    line: H
+    wording: str
+    logit: float
+
+
 @dataclass(frozen=True)
 class Thread:
     """A chat's question as it was `asked`, and ids of lines `beside` those of its last reply."""
@@ -120,43 +128,56 @@ class LineReader:
         named, question = question, f"{premise} {question}".strip()
         passages = around(best, near, READ, TO_JUDGE)
         read = [
-            (replace(line, about=hit.about), wording, float(logit))
+            reading
             for wording, some in _wordings(question, passages).items()
-            for (hit, lines), logits in zip(
-                some,
-                self.judge.logits(wording, [_headed(lines, near[hit.id]) for hit, lines in some]),
-                strict=True,
-            )
-            for line, logit in zip(lines, logits, strict=True)
-            if not _asks_it(question, line.text)
+            for reading in self._read(wording, some, near)
+            if not _asks_it(question, reading.line.text)
         ]
-        ids = [line.id for line, *_ in read]
-        shares = dict(zip(ids, lacking(question, [_seen(line) for line, *_ in read]), strict=True))
+        shares = lacking(question, [_seen(each.line) for each in read])
+        lacks = {each.line.id: share for each, share in zip(read, shares, strict=True)}
+        likely = meeting(named, read, lambda each: _texts(each.line))
+        highest = max((each.logit for each in likely), default=0.0)
+        likely = [each for each in likely if each.logit >= highest - FAR]
         headings = {
             line.id: heading(line, near[hit.id]) for hit, lines in passages for line in lines
         }
-        likely = meeting(named, read, lambda each: _texts(each[0]))
-        highest = max((logit for *_, logit in likely), default=0.0)
-        likely = [each for each in likely if each[-1] >= highest - FAR]
-        # Embed each separately: a search's vectors may have been pooled among other lines.
-        lines = {line.id: line for line, *_ in likely}
-        wordings = list(dict.fromkeys(wording for _, wording, _ in likely))
-        texts = [embedded_text(line.text, line.context) for line in lines.values()]
-        vectors = dict(
-            zip([*wordings, *lines], self.embedder.embed([*wordings, *texts]), strict=True)
-        )
+        vectors, asked = self._embedded(likely)
         judged: dict[int, JudgedLine[H]] = {}
         for line, wording, logit in likely:
             vector = vectors[line.id]
-            each = JudgedLine(
-                replace(line, context=headings[line.id], vector=vector),
-                logit,
-                shares[line.id],
-                float(vector @ vectors[wording]),
-            )
+            said = replace(line, context=headings[line.id], vector=vector)
+            each = JudgedLine(said, logit, lacks[line.id], float(vector @ asked[wording]))
             if line.id not in judged or judged[line.id].odds < each.odds:
                 judged[line.id] = each
         return list(judged.values())
+
+    def _read(
+        self,
+        wording: str,
+        passages: Sequence[tuple[H, list[H]]],
+        near: Mapping[int, Sequence[H]],
+    ) -> Iterator[_Reading[H]]:
+        """The lines of passages as the judge reads them for a wording."""
+        read = [_headed(lines, near[hit.id]) for hit, lines in passages]
+        for (hit, lines), logits in zip(passages, self.judge.logits(wording, read), strict=True):
+            for line, logit in zip(lines, logits, strict=True):
+                yield _Reading(replace(line, about=hit.about), wording, float(logit))
+
+    def _embedded(
+        self, read: Sequence[_Reading[H]]
+    ) -> tuple[dict[int, Vectors], dict[str, Vectors]]:
+        """The vectors of the lines by id, and of the wordings.
+
+        Each is embedded separately: a search's vectors may have been pooled among other lines.
+        """
+        lines = {each.line.id: each.line for each in read}
+        asked = list(dict.fromkeys(each.wording for each in read))
+        texts = [embedded_text(line.text, line.context) for line in lines.values()]
+        vectors = self.embedder.embed([*texts, *asked])
+        return (
+            dict(zip(lines, vectors, strict=False)),
+            dict(zip(asked, vectors[len(texts) :], strict=True)),
+        )
 
     def answering(
         self,
@@ -219,7 +240,7 @@ def _wordings(
     wordings = {question: list(passages)}
     for hit, lines in passages:
         shorter = without(question, hit.about)
-        if shorter != question and content_words(shorter):
+        if shorter and content_words(shorter):
             wordings.setdefault(shorter, []).append((hit, lines))
     return wordings
 

@@ -99,21 +99,30 @@ def lacking(question: str, passages: Sequence[str]) -> list[float]:
 
 
 def without(question: str, about: str) -> str:
-    """A question without the names of what a document is `about`, compared by stem.
+    """A question without the names of what a document is `about`, compared by stem; else "".
 
     That is its title and, of each further line ("Patient: Tobias Wrenn, born in 1988"), the name
-    that stands first.
+    that stands first. Nothing is left out where the question has names of several lines: who wrote
+    to whom is another matter.
     """
     title, *fields = about.splitlines() or [""]
     values = [field.partition(": ")[2] or field for field in fields]
-    named = [title, *(found.group() for value in values if (found := _NAME.match(value)))]
-    there = {stem(word) for word in words(" ".join(named)) if word.isalpha()}
+    asked = {stem(word) for word in content_words(question) if word.isalpha()}
+    named = [_stems(found.group()) & asked for each in values if (found := _NAME.match(each))]
+    meant = [names for names in named if names]
+    there = _stems(title) & asked | set[str]().union(*meant if len(meant) == 1 else ())
+    if not there:
+        return ""
 
     def left(found: re.Match[str]) -> str:
         word = next(iter(words(found.group())), "")
-        return "" if stem(word) in there and word not in _STOP_WORDS else found.group()
+        return "" if stem(word) in there else found.group()
 
     return " ".join(_OWNER.sub(left, question).split())
+
+
+def _stems(text: str) -> set[str]:
+    return {stem(word) for word in words(text)}
 
 
 def _sizes(question: str) -> dict[str, int]:
