@@ -9,6 +9,7 @@ the other has found, and no number stands for two passages.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
@@ -21,6 +22,8 @@ from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.query_parsing import plain
 from dragon.retrieval.relevance import BARE_RELEVANCE, Hit
 from dragon.sampling.role import Role
+
+_SPACE = re.compile(r"\s*\n\s*(?=([-*•–]|\d{1,2}[.)])\s)|\s+")  # a group before an entry
 
 
 class Answers(StrEnum):
@@ -81,8 +84,8 @@ def bare_row(
 
 
 def quotes_of(tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[Quote, ...]:
-    """These texts as quotes, one line each."""
-    lines = [" ".join(text.split()) for text in texts]
+    """These texts as quotes, each in one line but for the entries of lists."""
+    lines = [_SPACE.sub(lambda space: "\n" if space[1] else " ", text.strip()) for text in texts]
     return tuple(
         Quote(tuple(tokenizer.encode(line)), tuple(tokenizer.encode(f" {line}"))) for line in lines
     )

@@ -76,6 +76,12 @@ def test_a_passage_is_quoted_behind_what_the_answer_begins_with(tokenizer: Token
     assert ([each.first for each in rows[0].quotes], kept) == ([begun], [])
 
 
+def test_a_quoted_list_keeps_its_lines(tokenizer: Tokenizer) -> None:
+    listed = Passage("Bring  the\nkeys:\n\n1. Rake\n- Rest - well.\n", 0.5, "a")
+    ((row,), _) = document_rows(tokenizer, [listed], 60, raw=False, quotes=True)
+    assert tokenizer.decode(row.quotes[0].first) == "Bring the keys:\n1. Rake\n- Rest - well."
+
+
 def test_a_text_is_continued_from_what_is_near_not_from_what_answers() -> None:
     near, far = hits([("The lamp is lit.", ""), ("Quiz: jazz, fjords?", "")])
     near, far = (replace(hit, vector=None, relevance=nats) for hit, nats in ((near, 1), (far, 9)))
