@@ -93,7 +93,8 @@ class Plan:
 def opening(
     given: GenerationRequest, plan: Plan, committed: tuple[int, ...], lane: int, *, joint: bool
 ) -> control.Open:
-    """The request to take part from `committed` on; at once if `joint`."""
+    """The request to take part from `committed` on; at once if `joint`. Nothing may be hidden."""
+    assert not given.hides, "the cloud is asked with its own part only"
     return control.Open(
         committed=committed,
         lane=lane,
