@@ -25,9 +25,17 @@ _DRAIN_S = 5.0
 
 
 class BackgroundRun:
-    """One answer of a conversation while it is written. `over`: it has ended and is stored."""
+    """One answer of a conversation, written from now on. `over`: it has ended and is stored."""
 
-    def __init__(self, answer: StoredMessage, store: ConversationStore, model: str) -> None:
+    def __init__(
+        self,
+        answer: StoredMessage,
+        store: ConversationStore,
+        model: str,
+        prepare: Prepare,
+        write: Write,
+        place: Place,
+    ) -> None:
         self.id, self.owner = answer.id, answer.owner
         before = Before(answer.text, answer.record, tuple(answer.tokens))
         self.written = Written(before, model=model)
@@ -37,8 +45,6 @@ class BackgroundRun:
         self._changed = asyncio.Event()
         self._first: float | None = None
         self._ended: float | None = None
-
-    def start(self, prepare: Prepare, write: Write, place: Place) -> None:
         self.task = asyncio.create_task(self._run(prepare, write, place), name=self.id)
 
     def stop(self) -> None:
@@ -149,16 +155,24 @@ class BackgroundRuns:
         self._write = write
         self._place = place
         self._running: dict[str, BackgroundRun] = {}
+        # Also those whose answer is already being continued by another run.
+        self._unfinished: set[BackgroundRun] = set()
 
     def start(self, answer: StoredMessage, prepare: Prepare) -> BackgroundRun:
         """Begin to write an answer, or to continue one.
 
         `prepare` returns the request, and how many turns of the conversation it leaves out.
         """
-        run = BackgroundRun(answer, self._store, self._model)
-        self._running[answer.id] = run
-        run.start(prepare, self._write, self._place)
-        run.task.add_done_callback(lambda _: self._running.pop(run.id, None))
+        run = BackgroundRun(answer, self._store, self._model, prepare, self._write, self._place)
+        self._running[run.id] = run
+        self._unfinished.add(run)
+
+        def ended(_: asyncio.Task[None]) -> None:
+            self._unfinished.discard(run)
+            if self._running.get(run.id) is run:
+                del self._running[run.id]
+
+        run.task.add_done_callback(ended)
         return run
 
     def get(self, answer_id: str) -> BackgroundRun | None:
@@ -187,9 +201,11 @@ class BackgroundRuns:
 
     async def close(self) -> None:
         """Let answers that are nearly done finish, and stop the others."""
-        tasks = [run.task for run in self._running.values()]
-        if tasks:
+        if self._unfinished:
+            tasks = [run.task for run in self._unfinished]
             await asyncio.wait(tasks, timeout=_DRAIN_S)
-        for run in self._running.values():
-            run.stop()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        # Others may have begun meanwhile.
+        while self._unfinished:
+            for run in self._unfinished:
+                run.stop()
+            await asyncio.wait([run.task for run in self._unfinished])

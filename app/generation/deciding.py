@@ -64,36 +64,48 @@ class Decider:
         if await self.everyday.needless(alone):
             row = await self.everyday.row(request, examples=style is Answers.LINES)
             return Decision(request.without_cloud(), row, (NotAsked(),))
-        lines = style is Answers.LINES and not request.scores_prompt
-        own = self._question_alone(alone) if lines and searched else alone
-        if not own.joint:
-            return Decision(own)
+        quotes_line = style is Answers.LINES and not request.scores_prompt
+        if quotes_line and searched:
+            alone = self._question_alone(alone)
+        if not alone.joint:
+            return Decision(alone)
         if not self.ledger.writable:
             reason = "nothing may leave, since the ledger cannot be written"
-            return Decision(own.without_cloud(), events=(PeerChanged(False, 0, reason),))
+            return Decision(alone.without_cloud(), events=(PeerChanged(False, 0, reason),))
+        return await self._decide_jointly(alone, rewritten=style.one_row, quotes_line=quotes_line)
 
-        found = await self.retrieval.find(own) if if_needed else None
-        if found is not None and found.premise and not own.hides:
-            return Decision(replace(own, premise=found.premise), found.begun())
-        if found is not None and found.answers and own.judged:
-            return Decision(own.without_cloud(), found, (NotAsked(),))
+    async def _decide_jointly(
+        self, local: GenerationRequest, *, rewritten: bool, quotes_line: bool
+    ) -> Decision:
+        """Decide about a request that the cloud may take part in.
 
-        known = await self.rewriter.alone_for_cloud(own) if style.one_row else own
-        shared = self._question_alone(known) if lines else known
-        if not shared.hides:
-            return Decision(shared, found)
+        `local` is for this device: what it hides may not leave. The cloud's question is still to be
+        `rewritten` from its view of the chat, and is the whole chat if a line is quoted.
+        """
+        if_needed = local.cloud is Cloud.WHEN_NEEDED
+        found = await self.retrieval.find(local) if if_needed else None
+        if found is not None and found.premise and not local.hides:
+            return Decision(replace(local, premise=found.premise), found.begun())
+        if found is not None and found.answers and local.judged:
+            return Decision(local.without_cloud(), found, (NotAsked(),))
+
+        for_both = await self.rewriter.alone_for_cloud(local) if rewritten else local
+        if quotes_line:
+            for_both = self._question_alone(for_both)
+        if not for_both.hides:
+            return Decision(for_both, found)
         if not self.link.connected:
             # Without a peer to write with, the whole conversation may be used.
             away = PeerChanged(False, 0, self.link.status.away)
-            return Decision(shared.without_cloud(), found, (away,))
-        if not (if_needed and shared.judged):
-            return Decision(shared)
+            return Decision(for_both.without_cloud(), found, (away,))
+        if not (if_needed and for_both.judged):
+            return Decision(for_both)
         # The documents may answer the cloud's version, though not the whole chat's.
-        given = shared.given()
-        of_given = await self.retrieval.find(given)
-        if of_given.answers:
-            return Decision(given.without_cloud(), of_given, (NotAsked(),))
-        return Decision(shared, of_given)
+        may_leave = for_both.given()
+        found = await self.retrieval.find(may_leave)
+        if found.answers:
+            return Decision(may_leave.without_cloud(), found, (NotAsked(),))
+        return Decision(for_both, found)
 
     def _question_alone(self, request: GenerationRequest) -> GenerationRequest:
         """The request whose chat is its question alone, of which a line is quoted."""

@@ -167,7 +167,7 @@ class GenerationRequest:
         return self.shown != self.conversation
 
     def given(self) -> GenerationRequest:
-        """The request with the cloud's part only, from which a joint answer is written.
+        """The request with the cloud's part only; a joint run is made from nothing else.
 
         If the device conditioned on more, a peer's words ("Earlier you said: ") could make it send
         the rest up as corrections.

@@ -54,7 +54,7 @@ _PATIENCE_S, _PATIENCE_A_TOKEN_S = 5.0, 0.5
 class JointRun(DeviceRun):
     """An async context: entering it asks the cloud, leaving it frees both sides.
 
-    It is made of nothing but what the cloud is given.
+    Its request must hide nothing from the cloud (`GenerationRequest.given`).
     """
 
     linked = True
@@ -68,7 +68,8 @@ class JointRun(DeviceRun):
         pace: Pace,
         link: Link,
     ) -> None:
-        super().__init__(request.given(), plan, engine, tokenizer, pace, joint=link.connected)
+        assert not request.hides, "it is written from the cloud's part only"
+        super().__init__(request, plan, engine, tokenizer, pace, joint=link.connected)
         self._link = link
         self._lane = lane_of(HOUSEHOLD.get().name)
         self._watcher: asyncio.Task[None] | None = None

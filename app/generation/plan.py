@@ -12,6 +12,7 @@ from dragon.inference.weighting import Rescoring, Weights, shared
 from dragon.link import control
 from dragon.protocol.aggregator_policy import Schedule
 from dragon.retrieval.relevance import BARE_RELEVANCE, LEAST
+from dragon.sampling.params import Sampling
 from dragon.sampling.privacy import Budget
 
 
@@ -93,7 +94,8 @@ class Plan:
 def opening(
     given: GenerationRequest, plan: Plan, committed: tuple[int, ...], lane: int, *, joint: bool
 ) -> control.Open:
-    """The request to take part from `committed` on; at once if `joint`."""
+    """The request to take part from `committed` on; at once if `joint`. Nothing may be hidden."""
+    assert not given.hides, "the cloud is asked with its own part only"
     return control.Open(
         committed=committed,
         lane=lane,
@@ -117,9 +119,15 @@ def opening(
 
 
 def scoring_request(
-    request: GenerationRequest, plan: Plan, before: tuple[int, ...], text: tuple[int, ...]
+    request: GenerationRequest,
+    plan: Plan,
+    before: tuple[int, ...],
+    text: tuple[int, ...],
+    *,
+    rescore_every: int = 0,
+    sampling: Sampling = Sampling(),
 ) -> control.ScoreText:
-    """The request to score a text, unadjusted: logit changes and re-scoring are for answers."""
+    """The request to score a text; re-scoring and changed logits (`sampling`) are for answers."""
     return control.ScoreText(
         conversation=before,
         text=text,
@@ -129,7 +137,9 @@ def scoring_request(
         premise=request.premise,
         judged=request.judged,
         top_k=plan.top_k,
+        rescore_every=rescore_every,
         slope=plan.slope,
+        sampling=sampling,
         prompt=len(request.shown),
         max_tokens=request.limit,
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from bisect import bisect_left
 from collections.abc import Sequence
 
 from app.generation.cloud_view import View
@@ -94,8 +93,15 @@ async def shortened(
 
     if await asyncio.to_thread(fits, 0):
         return list(messages)
-    start = await asyncio.to_thread(bisect_left, starts[:-1], True, key=fits)
-    return [*own, *turns[starts[start] :]]
+    # A step at a time: a client that leaves ends the search.
+    low, high = 0, len(starts) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if await asyncio.to_thread(fits, starts[middle]):
+            high = middle
+        else:
+            low = middle + 1
+    return [*own, *turns[starts[low] :]]
 
 
 async def text_prompt(

@@ -87,9 +87,14 @@ class Scorer:
         """Score a finished answer: in sequencewise aggregation one side alone drew its tokens."""
         tokens = tuple(answer.tokens)
         # Unlike a prompt, an answer has its logits changed and its documents re-scored.
-        adjusted = {"rescore_every": plan.rescore_every, "sampling": request.sampling}
-        unadjusted = scoring_request(request, plan, request.shown, tokens)
-        asked = unadjusted.model_copy(update=adjusted)
+        asked = scoring_request(
+            request,
+            plan,
+            request.shown,
+            tokens,
+            rescore_every=plan.rescore_every,
+            sampling=request.sampling,
+        )
         scored = await self.score(request.id, asked, retrieved.rows, retrieved.rescoring)
         texts = TokenTexts(self.tokenizer)
         found = _described(map(texts.next, tokens), scored, len(retrieved.sources))

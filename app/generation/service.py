@@ -126,7 +126,7 @@ class GenerationService:
             decided = await self.decider.decide(asked)
             for reason in decided.events:
                 yield take(reason)
-            self._note_parts(decided, account)
+            self._note_asked(decided, account)
             request, ready, budget = await self._ready(decided, account)
             plan = self._plan(request, budget)
 
@@ -158,8 +158,11 @@ class GenerationService:
                 yield take(await scorer.answer(request, plan, found, run.answer))
             yield take(replace(end, stats={**end.stats, **account.sent}))
 
-    def _note_parts(self, decided: Decision, account: Account) -> None:
-        """Record the user's words that the cloud is asked with, if it is asked."""
+    def _note_asked(self, decided: Decision, account: Account) -> None:
+        """Record what the cloud is asked with.
+
+        That is the user's words, and whose line begins the answer.
+        """
         request = decided.request
         if request.joint:
             account.given(request.given_parts(self.tokenizer.decode))

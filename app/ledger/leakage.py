@@ -12,8 +12,14 @@ from dragon.protocol.messages import Candidate, Correction, Draft, Join, Target
 
 N = 5
 _OF_NO_ANSWER = (
-    *(control.Hello, control.Close, control.ScoreTaken, control.Fault),
-    *(control.Ping, control.Pong, control.Probe, control.Draining),
+    control.Hello,
+    control.Close,
+    control.ScoreTaken,
+    control.Fault,
+    control.Ping,
+    control.Pong,
+    control.Probe,
+    control.Draining,
 )
 
 Gram = tuple[int, ...]

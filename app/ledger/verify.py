@@ -15,7 +15,7 @@ from app.storage.tables import LedgerAnswer, LedgerEntry, LedgerRead
 from dragon.errors import DragonError, InvalidRequestError, NotFoundError
 
 Sessions = async_sessionmaker[AsyncSession]
-Link = tuple[LedgerEntry, str]
+Linked = tuple[LedgerEntry, str]
 """An entry in the chain, and the hash before it."""
 
 _READ_BATCH = 1000
@@ -74,11 +74,12 @@ async def _number(
 ) -> int:
     number: int | None = await session.scalar(select(table.number).where(table.id == identity))
     if number is None:
-        raise InvalidRequestError(f"The ledger has no '{identity}'.", param="before")
+        what = "answer" if table is LedgerAnswer else "read"
+        raise InvalidRequestError(f"The ledger has no {what} '{identity}'.", param="before")
     return number
 
 
-async def answer(sessions: Sessions, answer_id: str) -> tuple[LedgerAnswer, list[Link]]:
+async def answer(sessions: Sessions, answer_id: str) -> tuple[LedgerAnswer, list[Linked]]:
     """An answer with its frames in the order they were sent. Raises `NotFoundError`."""
     frames = select(LedgerEntry).where(LedgerEntry.answer == answer_id, _IS_FRAME)
     async with sessions() as session:
@@ -101,7 +102,7 @@ def left(row: LedgerAnswer) -> Left | None:
     return Left(Asked(row.asked), row.words, given)
 
 
-async def chain(sessions: Sessions) -> AsyncIterator[Link]:
+async def chain(sessions: Sessions) -> AsyncIterator[Linked]:
     """The current owner's entries, oldest first; the previous hash may be another owner's."""
     owner, seq, previous = acting(), -1, GENESIS
     while True:

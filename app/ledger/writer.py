@@ -52,7 +52,7 @@ def digest_of(value: object) -> str:
 class Entry:
     """An entry before it is appended to the chain; `at` in Unix seconds, `digest` hex.
 
-    It has a `row` in another table, of which one of the `documents` may be deleted before that.
+    One of the `documents` that its `row` is about may be deleted before it is written.
     """
 
     owner: str
@@ -61,7 +61,7 @@ class Entry:
     bytes: int
     digest: str
     row: dict[str, object]
-    documents: Iterable[str]
+    documents: frozenset[str]
     at: float = field(default_factory=time.time)
 
 
@@ -181,9 +181,12 @@ class Ledger:
         }
         digest = digest_of(row)
         self._append(
-            *(account.owner, account.answer, END, digest),
+            account.owner,
+            account.answer,
+            END,
+            digest,
             row=row | erasable,
-            documents=account.sources,
+            documents=frozenset(account.sources),
         )
         self._answers.pop(account.answer, None)
         # Not every stream ends with a close: a link may break.
@@ -208,9 +211,13 @@ class Ledger:
         """Record what a program is about to be given; it is on disk on return."""
         passages = [asdict(passage) for passage in read.passages]
         row = stated(read, digest_of(passages))
-        documents = [passage.document for passage in read.passages]
+        documents = frozenset(passage.document for passage in read.passages)
         self._append(
-            *(acting(), read.id, READ, digest_of(row), read.bytes),
+            acting(),
+            read.id,
+            READ,
+            digest_of(row),
+            read.bytes,
             row=row | {"passages": passages},
             documents=documents,
         )
@@ -279,7 +286,7 @@ class Ledger:
         digest: str,
         size: int = 0,
         row: dict[str, object] | None = None,
-        documents: Iterable[str] = (),
+        documents: frozenset[str] = frozenset(),
     ) -> None:
         self._pending.append(Entry(owner, answer, kind, size, digest, row or {}, documents))
         self._changed.set()

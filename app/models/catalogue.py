@@ -67,5 +67,10 @@ def offer_named(name: str) -> Offer:
     for offer in OFFERS:
         if offer.name.lower() == name.lower():
             return offer
-    unknown = "No model called {name} is offered: `dragon models get --list` says what is."
-    raise NotFoundError(localizable("offer.unknown", unknown, name=repr(name)))
+    raise NotFoundError(
+        localizable(
+            "offer.unknown",
+            "No model called {name} is offered: `dragon models get --list` says what is.",
+            name=repr(name),
+        )
+    )

@@ -26,8 +26,9 @@ _BY_HAND = Path(".env")
 def prepare(model: Model) -> None:
     """Create the link that a file is run by. Raises `InvalidRequestError`, `StorageError`."""
     if model.refusal:
-        refused, why = "{name} does not serve. {why}", model.refusal
-        message = localizable("model.refused", refused, name=model.name, why=why)
+        message = localizable(
+            "model.refused", "{name} does not serve. {why}", name=model.name, why=model.refusal
+        )
         raise InvalidRequestError(message, param="name")
     if model.file is None or model.kind is not ModelKind.FILE:
         return
@@ -37,8 +38,10 @@ def prepare(model: Model) -> None:
         link.unlink(missing_ok=True)
         link.symlink_to(model.file)
     except OSError as error:
-        unmade, why = "{path} could not be made: {why}", str(error.strerror)
-        raise StorageError(localizable("model.link", unmade, path=str(link), why=why)) from error
+        why = str(error.strerror)
+        raise StorageError(
+            localizable("model.link", "{path} could not be made: {why}", path=str(link), why=why)
+        ) from error
 
 
 def following(data_dir: Path) -> str:
@@ -101,18 +104,24 @@ def _require_effect(model: Model, secret: str) -> None:
             change = localizable("model.unset", "do without it")
             if value:
                 change = localizable("model.set", "set it to {value}", value=value)
-            overridden = (
-                "{name} is set in the environment, which counts more than a choice: unset it "
-                "there, or {change}."
+            raise InvalidRequestError(
+                localizable(
+                    "model.environment",
+                    "{name} is set in the environment, which counts more than a choice: unset it "
+                    "there, or {change}.",
+                    name=name,
+                    change=change,
+                )
             )
-            message = localizable("model.environment", overridden, name=name, change=change)
-            raise InvalidRequestError(message)
     if secret and os.environ.get(KEY, secret) != secret:
-        overridden = (
-            "{name} is set in the environment, which counts more than the key given here: "
-            "unset it there."
+        raise InvalidRequestError(
+            localizable(
+                "model.environment.key",
+                "{name} is set in the environment, which counts more than the key given here: "
+                "unset it there.",
+                name=KEY,
+            )
         )
-        raise InvalidRequestError(localizable("model.environment.key", overridden, name=KEY))
 
 
 def _given(path: Path) -> dict[str, str]:
@@ -124,9 +133,12 @@ def _writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        unwritten, why = "{path} could not be written: {why}", str(error.strerror)
-        message = localizable("model.unwritten", unwritten, path=str(path), why=why)
-        raise StorageError(message) from error
+        why = str(error.strerror)
+        raise StorageError(
+            localizable(
+                "model.unwritten", "{path} could not be written: {why}", path=str(path), why=why
+            )
+        ) from error
 
 
 def _write(settings: dict[str, str], path: Path, mode: int | None = None) -> None:

@@ -50,15 +50,21 @@ def fetch(offer: Offer, folder: Path, report: Callable[[int, int], None]) -> Pat
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            twice = localizable("download.twice", "It is being downloaded already.")
-            raise DownloadError(twice) from error
+            raise DownloadError(
+                localizable("download.twice", "It is being downloaded already.")
+            ) from error
         said = get_hf_file_metadata(url, endpoint=endpoint, timeout=_TIMEOUT_S)
         size, checksum = said.size or 0, said.etag
         needed, free = size - file.tell(), shutil.disk_usage(folder).free
         if needed > free:
-            lacking = "It needs {needed} more on the disk, where {free} are free."
-            more, room = gigabytes(needed), gigabytes(free)
-            raise StorageError(localizable("download.room", lacking, needed=more, free=room))
+            raise StorageError(
+                localizable(
+                    "download.room",
+                    "It needs {needed} more on the disk, where {free} are free.",
+                    needed=gigabytes(needed),
+                    free=gigabytes(free),
+                )
+            )
         report(file.tell(), size)
         while (before := file.tell()) < size:
             try:
@@ -71,8 +77,13 @@ def fetch(offer: Offer, folder: Path, report: Callable[[int, int], None]) -> Pat
         file.seek(0)
         if hashlib.file_digest(file, "sha256").hexdigest() != checksum:
             part.unlink()
-            damaged = "{name} came damaged, and was deleted. Try again."
-            raise DownloadError(localizable("download.damaged", damaged, name=offer.name))
+            raise DownloadError(
+                localizable(
+                    "download.damaged",
+                    "{name} came damaged, and was deleted. Try again.",
+                    name=offer.name,
+                )
+            )
         report(size, size)  # if cancelled meanwhile, it must not replace another attempt's file
         part.replace(path)
     return path
@@ -97,16 +108,26 @@ def _failures(offer: Offer) -> Iterator[None]:
     try:
         yield
     except (HfHubHTTPError, httpx2.HTTPStatusError) as error:
-        refused = "The hub does not give {name} now (status {status})."
-        status = error.response.status_code
-        message = localizable("download.refused", refused, name=offer.name, status=status)
-        raise DownloadError(message) from error
+        raise DownloadError(
+            localizable(
+                "download.refused",
+                "The hub does not give {name} now (status {status}).",
+                name=offer.name,
+                status=error.response.status_code,
+            )
+        ) from error
     except (httpx2.HTTPError, ConnectionError) as error:
-        away = "The hub cannot be reached. Check the connection to the internet, and try again."
-        raise DownloadError(localizable("download.unreachable", away)) from error
+        raise DownloadError(
+            localizable(
+                "download.unreachable",
+                "The hub cannot be reached. Check the connection to the internet, and try again.",
+            )
+        ) from error
     except OSError as error:
-        unstored, why = "It cannot be stored: {why}", str(error.strerror)
-        raise StorageError(localizable("download.disk", unstored, why=why)) from error
+        why = str(error.strerror)
+        raise StorageError(
+            localizable("download.disk", "It cannot be stored: {why}", why=why)
+        ) from error
 
 
 class DownloadState(StrEnum):

@@ -65,8 +65,13 @@ class Listing:
         for model in self.models:
             if model.name == name:
                 return model
-        unknown = "No model is called {name}: `dragon models` lists what was found."
-        raise NotFoundError(localizable("model.unknown", unknown, name=repr(name)))
+        raise NotFoundError(
+            localizable(
+                "model.unknown",
+                "No model is called {name}: `dragon models` lists what was found.",
+                name=repr(name),
+            )
+        )
 
 
 def look(settings: Settings, keys: Mapping[str, SecretStr] = MappingProxyType({})) -> Listing:

@@ -85,9 +85,13 @@ class Model:
         """The model, refused if it needs more than `memory` bytes."""
         if self.refusal or self.memory is None or self.memory <= memory:
             return self
-        large = "It needs about {needed} of memory; this machine has {there}."
-        needed, there = gigabytes(self.memory), gigabytes(memory)
-        return replace(self, refusal=localizable("model.large", large, needed=needed, there=there))
+        refusal = localizable(
+            "model.large",
+            "It needs about {needed} of memory; this machine has {there}.",
+            needed=gigabytes(self.memory),
+            there=gigabytes(memory),
+        )
+        return replace(self, refusal=refusal)
 
 
 def installed_memory() -> int:
@@ -166,8 +170,11 @@ def gguf(path: Path, where: str, name: str = "", link: Path | None = None) -> Mo
     model = Model(name, ModelKind.FILE, where, setting, *known, file=file)
     if header.writes:
         return model
-    mute, architecture = "It does not write text (architecture {name}).", header.architecture
-    refusal = localizable("model.architecture", mute, name=architecture or "unknown")
+    refusal = localizable(
+        "model.architecture",
+        "It does not write text (architecture {name}).",
+        name=header.architecture or "unknown",
+    )
     return replace(model, refusal=refusal)
 
 
@@ -233,19 +240,25 @@ def directory(path: Path, dtype: str) -> Model:
     try:
         config = AutoConfig.from_pretrained(str(path), local_files_only=True)
     except (OSError, ValueError, KeyError, ImportError) as error:
-        unread = "Its configuration cannot be read: {why}"
         why = str(error).strip().partition("\n")[0]
-        return replace(model, refusal=localizable("model.configuration", unread, why=why))
+        refusal = localizable(
+            "model.configuration", "Its configuration cannot be read: {why}", why=why
+        )
+        return replace(model, refusal=refusal)
     if not weights:
-        lacking = localizable("model.weights", "Its weights have not been downloaded.")
-        return replace(model, refusal=lacking)
+        refusal = localizable("model.weights", "Its weights have not been downloaded.")
+        return replace(model, refusal=refusal)
     text = config.get_text_config()
     loaded = _BYTES[dtype]
     stored = _BYTES.get(str(getattr(text, "dtype", "")).removeprefix("torch."), loaded)
     context = min(MAX_CONTEXT, int(getattr(text, "max_position_embeddings", 0) or MAX_CONTEXT))
     memory = size * loaded // stored + context * _kv_bytes(text, loaded)
-    refusal = _directory_refusal(path, config, text)
-    return replace(model, context=context, memory=memory, refusal=refusal)
+    return replace(
+        model,
+        context=context,
+        memory=memory,
+        refusal=_directory_refusal(path, config, text),
+    )
 
 
 def _kv_bytes(config: Any, item: int) -> int:
@@ -257,14 +270,19 @@ def _kv_bytes(config: Any, item: int) -> int:
 def _directory_refusal(path: Path, config: Any, text: Any) -> str:
     architectures = getattr(config, "architectures", None) or []
     if architectures and not any("CausalLM" in name or "LMHead" in name for name in architectures):
-        mute = "It does not write text ({name})."
-        return localizable("model.writes", mute, name=str(architectures[0]))
+        return localizable(
+            "model.writes", "It does not write text ({name}).", name=str(architectures[0])
+        )
     if not (path / "tokenizer.json").exists():
         return localizable("model.tokenizer", "It has no tokenizer.json.")
     if any("sliding" in kind for kind in getattr(text, "layer_types", None) or ()):
-        sliding = "It has sliding attention, which is not supported; its .gguf file may serve."
-        return localizable("model.sliding", sliding)
+        return localizable(
+            "model.sliding",
+            "It has sliding attention, which is not supported; its .gguf file may serve.",
+        )
     if getattr(text, "attn_logit_softcapping", None) is not None:
-        capped = "It caps attention scores, which is not supported; its .gguf file may serve."
-        return localizable("model.capped", capped)
+        return localizable(
+            "model.capped",
+            "It caps attention scores, which is not supported; its .gguf file may serve.",
+        )
     return ""

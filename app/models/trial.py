@@ -110,14 +110,20 @@ def result(output: bytes, status: int | None) -> Report:
     if "error" in said:
         raise InvalidRequestError(Localizable.from_json(said["error"]))
     if not said and status is not None and status < 0:
-        killed = (
-            "The process that loaded it was killed (signal {signal}), most likely for want of "
-            "memory: close other programs, or choose a smaller model."
+        raise InvalidRequestError(
+            localizable(
+                "trial.killed",
+                "The process that loaded it was killed (signal {signal}), most likely for want of "
+                "memory: close other programs, or choose a smaller model.",
+                signal=-status,
+            )
         )
-        raise InvalidRequestError(localizable("trial.killed", killed, signal=-status))
     if not said:
-        unloaded = "The model could not be loaded; the log of DRAGON says why."
-        raise InvalidRequestError(localizable("trial.unloaded", unloaded))
+        raise InvalidRequestError(
+            localizable(
+                "trial.unloaded", "The model could not be loaded; the log of DRAGON says why."
+            )
+        )
     return Report(**said | {"peer": Localizable.from_json(said["peer"])})
 
 
@@ -136,8 +142,9 @@ class Trials:
         be used.
         """
         if self._turn.locked():
-            busy = "Another model is being tried; wait until that is done."
-            raise OverloadedError(localizable("trial.busy", busy))
+            raise OverloadedError(
+                localizable("trial.busy", "Another model is being tried; wait until that is done.")
+            )
         async with self._turn:
             process = await asyncio.create_subprocess_exec(
                 *COMMAND,
@@ -153,8 +160,9 @@ class Trials:
                 if left.done():
                     return None
                 if not written.done():
-                    slow = "The model was not loaded within ten minutes."
-                    raise InvalidRequestError(localizable("trial.slow", slow))
+                    raise InvalidRequestError(
+                        localizable("trial.slow", "The model was not loaded within ten minutes.")
+                    )
                 return result(written.result()[0], process.returncode)
             finally:
                 if process.returncode is None:
@@ -264,14 +272,17 @@ def _compared(settings: Settings, fingerprint: str, name: str) -> tuple[bool | N
         greet(settings.peers[0], key, hello)
     except HandshakeError as error:
         if on_this_machine(settings):
-            unfit = (
-                "The peer runs another model now; the one that is chosen is loaded on both sides."
+            return False, localizable(
+                "trial.unfit",
+                "The peer runs another model now; the one that is chosen is loaded on both sides.",
             )
-            return False, localizable("trial.unfit", unfit)
         return False, localizable("trial.refused", "The peer refuses it: {why}.", why=error.message)
     except LinkError:
-        alone = "No peer answers at {url}, so vocabularies were not compared."
-        return None, localizable("trial.alone", alone, url=settings.peers[0].url)
+        return None, localizable(
+            "trial.alone",
+            "No peer answers at {url}, so vocabularies were not compared.",
+            url=settings.peers[0].url,
+        )
     return True, localizable("trial.fits", "The peer has the same vocabulary.")
 
 

@@ -341,14 +341,17 @@ async def _probed(socket: ClientConnection, sent: int, received: int, times: int
 
 
 async def _reply(socket: ClientConnection, kind: type[M], wanted: Callable[[M], bool]) -> M:
-    """The wanted message of a kind, the next but for the peer's own pings."""
+    """The next message, which must be the wanted one of a kind; pings before it are answered.
+
+    Raises `LinkError` if the peer is about to end or reports a fault, `FrameError` for any other.
+    """
     while True:
         frame = str(await socket.recv(decode=True))
         match registry.decode(frame, Role.CLOUD, vocab_size=1)[1]:
             case control.Ping() as ping:
                 await socket.send(registry.encode(control.Pong(number=ping.number)))
             case control.Fault() as fault:
-                raise HandshakeError(fault.reason)
+                raise LinkError(fault.reason)
             case control.Draining():
                 raise LinkError(localizable("link.ending", "the peer is about to end"))
             case message if isinstance(message, kind) and wanted(message):

@@ -103,7 +103,7 @@ async def get_answer(answer: str, state: State) -> dict[str, Any]:
     }
 
 
-def _frame(link: verify.Link) -> dict[str, Any]:
+def _frame(link: verify.Linked) -> dict[str, Any]:
     """A frame with its place in the chain; `hash` covers it and the `previous` hash."""
     entry, previous = link
     fields = {name: getattr(entry, name) for name in ("seq", "at", "kind", "bytes", "digest")}

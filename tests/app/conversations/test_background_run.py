@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from app.conversations import background_run
 from app.conversations.background_run import BackgroundRun, BackgroundRuns
 from app.conversations.record import Ending
 from app.conversations.store import ConversationStore
@@ -119,3 +120,38 @@ async def test_an_answer_that_is_being_written_is_there_for_its_owner_alone(
     with acting_as("anna"):
         assert (await conversations.message(answer.id)).state == MessageState.STOPPED
     assert (await conversations.message(other.id)).state == MessageState.DONE
+
+
+async def test_an_answer_begun_while_the_others_are_stopped_is_stored_too(
+    runs: BackgroundRuns,
+    conversations: ConversationStore,
+    generation: FakeGeneration,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(background_run, "_DRAIN_S", 0.05)
+    generation.prefilling.set()
+    _, _, first = await conversations.ask(None, None, "Where?", private=False)
+    _, _, second = await conversations.ask(None, None, "Who?", private=False)
+    runs.start(first, prepare)
+    closing = asyncio.create_task(runs.close())
+    await asyncio.sleep(0)  # it waits for the first
+    assert not closing.done()
+    runs.start(second, prepare)
+    await closing
+    for answer in (first, second):
+        assert (await conversations.message(answer.id)).state == MessageState.STOPPED
+
+
+async def test_closing_waits_for_an_answer_that_is_being_continued_already(
+    runs: BackgroundRuns, conversations: ConversationStore, generation: FakeGeneration
+) -> None:
+    generation.delay = 0.01
+    _, _, answer = await conversations.ask(None, None, "Where?", private=False)
+    before = runs.start(answer, prepare)
+    after = runs.start(answer, prepare)
+    before.stop()
+    await before.ended()
+    await asyncio.wait([before.task])
+    assert runs.get(answer.id) is after
+    await runs.close()
+    assert after.over

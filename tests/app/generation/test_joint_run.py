@@ -1,10 +1,14 @@
-"""The clock of an answer: what it says of the cloud, moment by moment."""
+"""What the cloud is asked, and the clock of an answer: what it says of it, moment by moment."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
+from app.generation.events import GenerationRequest
 from app.generation.joint_run import Failure, Lateness, Seen
+from app.generation.plan import Plan, opening
 from dragon.inference.estimates import DecodeDelay, LinkMeter, Pace
 
 BEGUN = Seen(
@@ -77,3 +81,11 @@ def test_while_the_engine_is_busy_nobody_waits() -> None:
 
 def test_an_answer_without_the_cloud_waits_for_nothing() -> None:
     assert first(lateness(), replace(BEGUN, joint=False), talks=False) is None
+
+
+def test_the_cloud_is_asked_only_with_what_it_is_given() -> None:
+    request = GenerationRequest((20, 21, 22), "q", cloud_conversation=(22,))
+    plan = Plan(0, None, catch_up=False, rescore_every=0, slope=0)
+    with pytest.raises(AssertionError):
+        opening(request, plan, (), 0, joint=True)
+    assert opening(request.given(), plan, (), 0, joint=True).conversation == (22,)

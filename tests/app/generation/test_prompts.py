@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from typing import Any
+
 import pytest
 
 from app.generation.cloud_view import View
@@ -43,6 +47,27 @@ async def test_what_fits_and_what_cannot_fit_stays(tokenizer: Tokenizer) -> None
     assert await shortened(model, turns(2), Rendering(), 1) == turns(2)
     long = Message("user", "word " * 1000)
     assert await shortened(model, [*turns(2)[:-1], long], Rendering(), 1) == [OWN, long]
+
+
+async def test_who_leaves_ends_the_search_for_what_to_leave_out(
+    tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat, loop, tries, left = tokenizer.chat, asyncio.get_running_loop(), [], threading.Event()
+
+    def tried(*arguments: Any) -> object:
+        tries.append(arguments)
+        if len(tries) == 2:  # the first is of the whole chat
+            loop.call_soon_threadsafe(search.cancel)
+            assert left.wait(30)
+        return chat(*arguments)
+
+    monkeypatch.setattr(tokenizer, "chat", tried)
+    search = asyncio.ensure_future(shortened(FakeGeneration(tokenizer), turns(40), Rendering(), 1))
+    with pytest.raises(asyncio.CancelledError):
+        await search
+    left.set()
+    await loop.shutdown_default_executor()
+    assert len(tries) == 2
 
 
 async def test_words_that_a_client_gives_the_template_are_told_to_the_ledger(

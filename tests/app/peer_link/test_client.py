@@ -103,6 +103,17 @@ async def test_a_fault_of_no_stream_ends_the_connection() -> None:
         await until(lambda: link.connected)
 
 
+async def test_a_peer_that_fails_while_it_is_measured_has_not_refused() -> None:
+    async with toy_peer() as one, toy_peer() as other:
+        one.fault = other.fault = control.Fault(code="internal_error", message="gone")
+        link = link_to([one.address, other.address], Observed())
+        async with link.running():
+            await until(lambda: "gone" in link.status.detail)
+            assert link.status.state == "connecting"
+            one.fault = None
+            await until(lambda: link.connected)
+
+
 async def test_a_loss_reaches_every_stream_once() -> None:
     async with toy_peer() as peer, linked(peer) as (link, _):
         receivers = [Received(), Received()]

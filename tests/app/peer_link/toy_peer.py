@@ -22,6 +22,7 @@ class ToyPeer:
     """Listens on loopback. `load` is what its pongs say, `delay_s` how late they are.
 
     It greets truly unless it has another `greeting`, and sends devices `elsewhere` if that is set.
+    With a `fault`, it answers a ping with that.
     """
 
     def __init__(self, load: float = 0.0, delay_s: float = 0.0, refusal: str = "") -> None:
@@ -30,6 +31,7 @@ class ToyPeer:
         self.refusal = refusal
         self.greeting: str | bytes | None = None
         self.elsewhere: str | None = None
+        self.fault: control.Fault | None = None
         self.got: list[tuple[int, registry.Message]] = []
         self.connections: set[ServerConnection] = set()
         self._server: Server | None = None
@@ -70,7 +72,7 @@ class ToyPeer:
                 if isinstance(message, control.Ping):
                     await asyncio.sleep(self.delay_s)
                     pong = control.Pong(number=message.number, load=self.load)
-                    await connection.send(registry.encode(pong))
+                    await connection.send(registry.encode(self.fault or pong))
                 elif not isinstance(message, control.Pong):
                     self.got.append((stream, message))
         self.connections.discard(connection)
