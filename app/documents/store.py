@@ -84,6 +84,7 @@ class DocumentStore:
         self.passages_about, self.closest = finder.passages, finder.closest
         self._ingestion = Ingestion(self._files, sessions, self._index, kv, self._erasure)
         self._expires = asyncio.Event()  # another document may expire next
+        self._closing = asyncio.Event()
         self.receive = partial(uploads.Incoming, self._incoming)
         keeping = Keeping(self._files, self._incoming, sessions, self._ingestion, self._changing)
         self.folders = Folders(data_dir.resolve(), sessions, keeping)
@@ -103,17 +104,20 @@ class DocumentStore:
             for document in oldest_first:
                 if document.status == Status.UPLOADED or document.id in lacking:
                     self._ingestion.submit(document)
-            deleting = expire(self._sessions, self.delete, self._expires)
+            deleting = expire(self._sessions, self.delete, self._expires, self._closing)
             self._expiring = asyncio.create_task(deleting, name="expiry")
             await self.folders.start(watch)
 
     async def close(self) -> None:
         """Stop ingestion; unfinished documents are resumed at the next start."""
         await self.folders.close()
-        self._expiring.cancel()
-        await asyncio.wait([self._expiring])
-        await self._ingestion.close()
-        await self._erasure.close()
+        self._closing.set()
+        self._expires.set()
+        try:
+            await self._expiring
+        finally:
+            await self._ingestion.close()
+            await self._erasure.close()
 
     def _clear_leftovers(self, known: set[str]) -> None:
         for path in self._incoming.iterdir():
