@@ -39,7 +39,7 @@ TRIM_S = 30.0  # how often freed memory is given back: some 15 ms in a thread of
 
 
 class _Server(uvicorn.Server):
-    """Logs when it listens, and runs `drain` before it ends, which a second Ctrl-C ends."""
+    """Logs when it listens. Before it ends it runs `drain`, which a second Ctrl-C cuts short."""
 
     def __init__(self, config: uvicorn.Config, drain: Callable[[], Awaitable[None]] | None) -> None:
         super().__init__(config)

@@ -48,10 +48,10 @@ _MAX_QUEUED = 20_000
 _FULL_BYTES = 4 << 20
 _MAX_QUEUED_BYTES = 16 << 20
 _MAX_HOLDER_BYTES = 64 << 20
-_UNREAD_S = 20.0  # a device may leave sent data unread
+_UNREAD_S = 20.0  # a device may leave sent data unread, at most
 _LEAVING_S = 5.0  # a device that was asked to leave may still open answers
 _ELSEWHERE_S = 1  # until a device refused by a peer that is ending asks again
-_STANDSTILL_S = 600.0  # a stream may make no progress
+_STANDSTILL_S = 600.0  # a stream may make no progress, at most
 ENDING = localizable("link.ending", "the cloud peer is about to end")
 REVOKED = localizable("link.revoked", "the key was revoked")
 

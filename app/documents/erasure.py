@@ -17,7 +17,7 @@ from sqlalchemy import String, delete, select, type_coerce
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from app.cancellation import pause, to_the_end
+from app.cancellation import pause
 from app.disk import cause_of, is_of_disk
 from app.documents.index import DocumentIndex
 from app.documents.tables.records import Shelf
@@ -197,24 +197,26 @@ async def expire(
     sessions: async_sessionmaker[AsyncSession],
     delete: Callable[[str], Awaitable[None]],
     changed: asyncio.Event,
+    closing: asyncio.Event,
 ) -> None:
-    """Delete documents when they expire, until cancelled; a deletion that has begun is completed.
+    """Delete documents when they expire, until `closing`; a deletion that has begun is completed.
 
-    `delete` takes an id; `changed` says that another document may expire next.
+    `delete` takes an id; `changed` says that another document may expire next, or wakes it to end.
+    Cancelled, it might leave a query's snapshot open, and deleted text in the log with it.
     """
     expires = Document.expires_at
     coming = select(Document.id, expires).where(expires.is_not(None)).order_by(expires)
-    while True:
+    while not closing.is_set():
         changed.clear()
         left = _LONGEST_S
         try:
             async with sessions() as session:
                 rows = (await session.execute(coming)).all()
             for document, at in rows:
-                if (left := (at or 0) - time.time()) > 0:
+                if closing.is_set() or (left := (at or 0) - time.time()) > 0:
                     break
                 with suppress(NotFoundError):  # deleted meanwhile
-                    await to_the_end(delete(document))
+                    await delete(document)
                 left = _LONGEST_S
         except (SQLAlchemyError, OSError):
             log.exception("expired documents could not be deleted; trying again")

@@ -326,7 +326,7 @@ class Ingestion:
         channel.publish(ended(ready))
 
     async def replaced(self, session: AsyncSession, document_id: str) -> Sequence[str]:
-        """The earlier uploads that a processed document replaces, which it says no more."""
+        """The earlier uploads that a processed document replaces; clears its `replaces`."""
         document = await session.get(Document, document_id, populate_existing=True)
         if document is None or not document.replaces or document.status != Status.PROCESSED:
             return ()

@@ -13,6 +13,7 @@ import asyncio
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from sqlalchemy import Select, column, not_, select, table, text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
@@ -56,6 +57,17 @@ _AMENDS = re.compile(
 _CHUNKS = select(Chunk.id).join(Document, Document.id == Chunk.document_id)
 _FTS, _MATCH = table("chunks_fts", column("rowid")), text("chunks_fts MATCH :expression")
 _NEW = 8  # passages without a vector yet, at most, that are embedded for a question
+
+
+class _Texts(dict[str, str]):
+    """The texts of documents; each is read, whole, when it is first asked for."""
+
+    def __init__(self, files: Path) -> None:
+        self._files = files
+
+    def __missing__(self, document: str) -> str:
+        self[document] = text = text_of(self._files, document)
+        return text
 
 
 @dataclass(frozen=True)
@@ -103,11 +115,11 @@ class Finder:
     async def _cut(
         self, hits: Sequence[DocumentHit], k: int, length: find.Length, *, alone: bool = False
     ) -> list[DocumentHit]:
-        """At most k passages around the hits; `alone`, none reaches beyond its hit's paragraph."""
+        """At most k passages around the hits; with `alone`, each within its hit's paragraph."""
         near = await to_the_end(self.near(hits))
 
         def cut() -> list[DocumentHit]:
-            texts = {each: text_of(self.tables.files, each) for each in {h.document for h in hits}}
+            texts = _Texts(self.tables.files)
             for hit in hits if alone else ():
                 near[hit.id] = paragraph_of(hit, near[hit.id], texts[hit.document])
             return cut_passages(hits, near, k, length, texts)

@@ -84,6 +84,7 @@ class DocumentStore:
         self.passages_about, self.closest = finder.passages, finder.closest
         self._ingestion = Ingestion(self._files, sessions, self._index, kv, self._erasure)
         self._expires = asyncio.Event()  # another document may expire next
+        self._closing = asyncio.Event()
         self.receive = partial(uploads.Incoming, self._incoming)
         keeping = Keeping(self._files, self._incoming, sessions, self._ingestion, self._changing)
         self.folders = Folders(data_dir.resolve(), sessions, keeping)
@@ -103,17 +104,20 @@ class DocumentStore:
             for document in oldest_first:
                 if document.status == Status.UPLOADED or document.id in lacking:
                     self._ingestion.submit(document)
-            deleting = expire(self._sessions, self.delete, self._expires)
+            deleting = expire(self._sessions, self.delete, self._expires, self._closing)
             self._expiring = asyncio.create_task(deleting, name="expiry")
             await self.folders.start(watch)
 
     async def close(self) -> None:
         """Stop ingestion; unfinished documents are resumed at the next start."""
         await self.folders.close()
-        self._expiring.cancel()
-        await asyncio.wait([self._expiring])
-        await self._ingestion.close()
-        await self._erasure.close()
+        self._closing.set()
+        self._expires.set()
+        try:
+            await self._expiring
+        finally:
+            await self._ingestion.close()
+            await self._erasure.close()
 
     def _clear_leftovers(self, known: set[str]) -> None:
         for path in self._incoming.iterdir():
@@ -155,23 +159,8 @@ class DocumentStore:
             begun = there is not None and there.status != Status.ERROR
             if there is not None and begun and (there.purpose in SEARCHED or not searched):
                 return await self._add_again(there.id, content, expires_at, replace=replace)
-            identity = uploads.identity(name, collection, content.sha256, acting())
-            document = Document(
-                id=there.id if there else identity,
-                owner=acting(),
-                shared=False,
-                filename=name,
-                purpose=purpose,
-                collection=there.collection if there else collection,
-                kind="",
-                bytes=content.size,
-                created_at=there.created_at if there else int(time.time()),
-                status=Status.UPLOADED if searched else Status.PROCESSED,
-                status_details=None,
-                chunks=0,
-                replaces=replace,
-                expires_at=expires_at,
-            )
+            document = _row(there, name, content, purpose, collection)
+            document.replaces, document.expires_at = replace, expires_at
             # The task of a failed document may still be ending.
             await self._ingestion.cancel(document.id)
             directory = self._files / document.id
@@ -371,6 +360,30 @@ class DocumentStore:
         except DocumentError:  # what could not be read was never quoted
             text = ""
         return Redaction(document_id, text, self._sessions, self.purge)
+
+
+def _row(
+    there: Document | None, name: str, content: uploads.Incoming, purpose: str, collection: str
+) -> Document:
+    """The row of an upload as none of it is read yet, in place of the one `there`, if any."""
+    document = Document(
+        id=uploads.identity(name, collection, content.sha256, acting()),
+        owner=acting(),
+        shared=False,
+        filename=name,
+        purpose=purpose,
+        collection=collection,
+        kind="",
+        bytes=content.size,
+        created_at=int(time.time()),
+        status=Status.UPLOADED if purpose in SEARCHED else Status.PROCESSED,
+        status_details=None,
+        chunks=0,
+    )
+    if there is not None:
+        document.id, document.created_at = there.id, there.created_at
+        document.collection = there.collection
+    return document
 
 
 async def _rank_latest(session: AsyncSession, document: str) -> None:

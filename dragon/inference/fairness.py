@@ -167,16 +167,24 @@ def shared(
     single caller has all of its items served. Several households get no more than
     `most_of_several`, if given, makes of the number `due`.
     """
-    callers = [caller_of(item) for item in items]
-    wanted = Counter(caller.household for caller in callers)
-    if len(wanted) > 1 and most_of_several is not None:
+    turns = Counter[Caller]()
+    queues: dict[Household, list[tuple[int, int]]] = {}
+    for index, item in enumerate(items):
+        caller = caller_of(item)
+        turns[caller] += 1
+        queues.setdefault(caller.household, []).append((turns[caller], index))
+    if len(queues) > 1 and most_of_several is not None:
+        wanted = {household: len(queue) for household, queue in queues.items()}
         most = min(most, most_of_several(due(wanted)))
-    if len(set(callers)) < 2 or len(items) <= most:
+    if len(turns) < 2 or len(items) <= most:
         return list(items), []
-    queue = SharedQueue[int]()
-    for index, caller in enumerate(callers):
-        queue.put(caller, index)
-    chosen = {queue.take() for _ in range(most)}
+    # In the order of their ends: in that of their starts, a light household would get too much.
+    order = sorted(
+        (place / household.weight, index)
+        for household, queue in queues.items()
+        for place, (_, index) in enumerate(sorted(queue), start=1)
+    )
+    chosen = {index for _, index in order[:most]}
     return (
         [item for index, item in enumerate(items) if index in chosen],
         [item for index, item in enumerate(items) if index not in chosen],

@@ -321,8 +321,9 @@ class PackagedModel:
         """
         tokens = torch.tensor([ids])
         states = self._network(tokens, torch.ones_like(tokens))[0]
-        ends = states[0] + states[-1]
-        sums = torch.stack([states[start + 1 : end + 1].sum(0) + ends for start, end in spans])
+        sums = torch.stack([states[start + 1 : end + 1].sum(0) for start, end in spans])
+        # Another order of this sum would change the last bits of vectors that are stored.
+        sums = sums + states[0] + states[-1]
         pooled: npt.NDArray[np.float32] = functional.normalize(sums, dim=-1).numpy()
         return pooled
 

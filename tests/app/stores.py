@@ -65,8 +65,10 @@ async def opened(
     )
     await store.start(watch)
     yield store
-    await store.close()
-    await engine.dispose()
+    try:
+        await store.close()
+    finally:
+        await engine.dispose()
 
 
 def downgrade(data_dir: Path, revision: str) -> None:

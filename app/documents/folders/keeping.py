@@ -12,7 +12,7 @@ import hashlib
 import itertools
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
@@ -71,7 +71,7 @@ class Keeping:
             await to_the_end(self._hold(folder, path, data, mark))
 
     async def _hold(self, folder: WatchedFolder, path: str, data: bytes, mark: Mark) -> None:
-        digest, name = await asyncio.to_thread(hashlib.sha256, data), clean_name(path)
+        digest, name = await asyncio.to_thread(hashlib.sha256, data), _name(path)
         sha256 = digest.hexdigest()
         async with self.sessions() as session:
             file = await session.get_one(WatchedFile, (folder.id, path))
@@ -128,7 +128,7 @@ class Keeping:
                 if file.previous_id is not None and not held.by_hand:
                     held.replaces = True
                 if not (held.by_hand or is_delivered_mail(held, held.kind)):
-                    held.filename = clean_name(file.path)
+                    held.filename = _name(file.path)
             await session.flush()
             await self.ingestion.commit_without(session, await orphans(session, had))
 
@@ -189,6 +189,11 @@ class Keeping:
         return waiting
 
 
+def _name(path: str) -> str:
+    """A document's name: its file's, without what would be a drive or directories on Windows."""
+    return clean_name(PurePosixPath(path).name)
+
+
 def _is_left_out(file: WatchedFile) -> bool:
     """Whether somebody deleted its document."""
     return file.sha256 is not None and file.problem is None and file.document_id is None
@@ -210,6 +215,6 @@ async def _name_as_files(session: AsyncSession, identity: str) -> None:
     if document.by_hand or is_delivered_mail(document, document.kind):
         return
     left = select(WatchedFile.path).where(WatchedFile.document_id == identity)
-    names = sorted(map(clean_name, await session.scalars(left)))
+    names = sorted(map(_name, await session.scalars(left)))
     if names and document.filename not in names:
         document.filename = names[0]

@@ -72,3 +72,24 @@ async def test_one_that_is_being_deleted_at_the_end_is_deleted_whole(
             await begun.wait()
         asyncio.get_running_loop().call_later(0.1, go_on.set)
     assert deleted == [document.id]
+
+
+async def test_an_error_of_a_deletion_is_seen_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = asyncio.Event()
+
+    async def fail(*_: object) -> None:
+        begun.set()
+        raise RuntimeError("a fault of the program")
+
+    monkeypatch.setattr(DocumentStore, "delete", fail)
+
+    async def serve() -> None:
+        async with opened(tmp_path) as store:
+            await add(store, "key.txt", NOTE, expires_after=1)
+            async with asyncio.timeout(30):
+                await begun.wait()
+
+    with pytest.raises(RuntimeError, match="a fault"):
+        await serve()

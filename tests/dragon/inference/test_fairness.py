@@ -56,6 +56,15 @@ def test_a_turn_goes_by_weight() -> None:
     assert [item[0] for item in chosen] == ["a"] * 6 + ["b"] * 2
 
 
+@pytest.mark.parametrize(("most", "light"), [(2, 0), (5, 1), (6, 1), (10, 2)])
+def test_a_light_one_gets_no_more_than_its_share_of_a_short_turn(most: int, light: int) -> None:
+    weights = {"a": Household("a", 1), "b": Household("b", 4)}
+    items = [f"{name}{number}" for name in "ab" for number in range(10)]
+    chosen, rest = shared(items, lambda item: Caller(weights[item[0]], ""), most)
+    assert [item[0] for item in chosen] == ["a"] * light + ["b"] * (most - light)
+    assert sorted([*chosen, *rest]) == sorted(items)
+
+
 def test_a_queue_goes_by_weight_and_by_turns_within() -> None:
     queue = SharedQueue[str]()
     a, b = Household("a", 2), Household("b", 1)

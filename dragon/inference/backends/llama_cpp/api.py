@@ -210,6 +210,7 @@ def _path() -> Path:
     spec = importlib.util.find_spec("xllamacpp")
     if spec is None or not spec.submodule_search_locations:
         raise ConfigurationError(f".gguf files need llama.cpp: {INSTALL}")
-    for found in Path(next(iter(spec.submodule_search_locations))).glob("xllamacpp*.so"):
-        return found
+    folder = Path(next(iter(spec.submodule_search_locations)))
+    if found := sorted(folder.glob("xllamacpp*.so")):
+        return found[0]
     raise ConfigurationError(f"the installed xllamacpp has no llama.cpp in it: {INSTALL}")

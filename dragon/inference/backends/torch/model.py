@@ -117,8 +117,10 @@ class LanguageModel:
             use_cache=True,
             logits_to_keep=max(1, outputs),  # 0 means all
         )
-        logits: torch.Tensor = result.logits[:, :outputs, : self.vocab_size]
-        return logits.float().cpu()
+        # Copied even if none is wanted, which waits for a GPU: otherwise the forwards of a prompt
+        # would run ahead of their turns and of cancellation.
+        logits: torch.Tensor = result.logits[:, :, : self.vocab_size].float().cpu()
+        return logits[:, :outputs]
 
     def holds(self, slot: int, tokens: Sequence[int]) -> bool:
         """Never: a row's memory is released with it."""

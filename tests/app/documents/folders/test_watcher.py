@@ -80,6 +80,15 @@ async def test_what_is_there_and_what_comes_is_found(watched: Watched) -> None:
     assert (folder.state, folder.files[INDEXED]) == (FolderState.WATCHED, 2)
 
 
+async def test_names_are_clean_in_every_directory(watched: Watched) -> None:
+    """Of `\\\\there`, Windows would take the file for a share, which has no name."""
+    (watched.root / "c:key.txt").write_text(KEY)
+    for directory, text in (("deep", CODE), ("\\\\there", "Tea is served at four.")):
+        (watched.root / directory).mkdir()
+        (watched.root / directory / "c:note.txt").write_text(text)
+    await becomes(["key.txt", "note.txt", "note.txt"], watched.names)
+
+
 async def test_a_change_takes_the_place_of_what_was_there(watched: Watched) -> None:
     note = watched.root / "key.txt"
     before = await watched.only(note.name, KEY)
