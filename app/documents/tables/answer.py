@@ -115,10 +115,10 @@ def _computed(asked: TableQuery, table: Table, title: str) -> TableAnswer | None
     if len(table.columns) == 1 and asked.operation is not Operation.COUNT:
         return None  # items of a list are only counted
     over = asked.operation in _FUNCTIONS or asked.operation is Operation.COUNT
-    left_out = table.totals if over else frozenset()
-    rows = [row for row in range(len(table.rows)) if row not in left_out]
     compared = [each.column for each in asked.conditions if each.relation != "IN"]
     compared += [each.other for each in asked.conditions if each.other is not None]
+    left_out = table.totals if over or table.numeric.intersection(compared) else frozenset()
+    rows = [row for row in range(len(table.rows)) if row not in left_out]
     needed = [*compared, *(c for c in asked.columns if asked.operation in _FUNCTIONS)]
     sql = statement(asked, table, title)
     for column in needed:

@@ -178,6 +178,8 @@ class Reading:
         listed = self._counts or wording.LISTED.search(self._text)
         if self._against and (wording.SPENDING.search(self._text) or not listed):
             return None  # how far it is over budget
+        if self._compares and self._compares_sums():
+            return None
         if self._group is not None:
             return self._figures(self._group) if self._bounded() else None
         if extreme := self._extreme_of_groups():
@@ -371,6 +373,16 @@ class Reading:
             for column, name in enumerate(self._table.columns)
             if column not in self._table.numeric
         )
+
+    def _compares_sums(self) -> bool:
+        """Whether what is compared may be sums of rows: of a team, whose players have goals."""
+        table, found = self._table, {each.column for each in self._conditions}
+        plain = set(range(len(table.columns))) - table.numeric.union(roles.dates(table))
+        asked = plain.intersection(self._columns) - found
+        if wording.WHO.search(self._text):
+            people = wording.PAYERS | wording.CUSTOMERS | {"name"}
+            asked |= {c for c in plain if people & set(parts_of(table.columns[c]))} | {0}
+        return self._asks_for_a_group() or not all(map(table.is_a_key, asked))
 
     def _each(self, question: str) -> tuple[Group | None, str]:
         """The group that it asks for a figure of each of, and the question without it."""

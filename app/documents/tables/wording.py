@@ -48,6 +48,7 @@ OPERATION_WORDS = frozenset[str]().union(*COMPUTED.values())
 NO_FIGURE = _asks(
     r"\A\W*(?:and |but )?(?:who(?:m|se)?|where|how (?:did|do|does|can|was|were|is|are))\b"
 )
+WHO = _asks(r"\bwho(?:m|se)?\b")
 HOW_MUCH = _asks(r"\bhow much\b\W*(\w*)")
 COUNTS = _asks(r"\bhow (?:many|often)\b|\bwie oft\b|\b(?:number|count) of (?:the )?\w+s\b")
 OFTEN = _asks(r"\b(?:how often|how many times|wie oft)\b")
