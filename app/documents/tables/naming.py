@@ -9,6 +9,7 @@ from itertools import takewhile
 from app.documents.tables import wording
 from dragon.retrieval.lexical import content_words, stem, words
 
+_SHORT = {"min": "minimum", "max": "maximum"}
 _ALIKE, _APART = 5, 3  # letters that two words begin with, at least, and end with, at most
 
 
@@ -125,5 +126,6 @@ def named_by(word: str, name: str, parts: Sequence[str] = ()) -> bool:
 
 def alike(word: str, other: str) -> bool:
     """Whether two words have one stem: "supplies" and "supplier", too."""
+    word, other = (_SHORT.get(each, each) for each in (word, other))
     begun = max(_ALIKE, max(len(word), len(other)) - _APART)
     return stem(word) == stem(other) or word[:begun] == other[:begun]

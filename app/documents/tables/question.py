@@ -151,7 +151,7 @@ class Reading:
         limits = {word for word in asked & wording.LIMITS if roles.is_named(table, word)}
         self._asked = asked - limits
         self._operation = wording.operation_of(self._asked)
-        left.take(wording.OPERATION_WORDS - wording.PRICED)
+        left.take(wording.OPERATION_WORDS - wording.PRICED - limits)
         self._columns = roles.asked_for(self._asked, left, table)
         self._counts = wording.COUNTS.search(self._text) is not None
         if self._counts:
@@ -176,8 +176,9 @@ class Reading:
     def _asked_for(self) -> TableQuery | None:
         """The operation and its columns; what it asks for but these is in the conditions."""
         listed = self._counts or wording.LISTED.search(self._text)
-        if self._against and (wording.SPENDING.search(self._text) or not listed):
-            return None  # how far it is over budget
+        alone = listed and self._operation is Operation.CELLS
+        if self._against and (wording.SPENDING.search(self._text) or not alone):
+            return None  # how far it is over budget, or a sum of what is
         if self._compares and self._compares_sums():
             return None
         if self._group is not None:

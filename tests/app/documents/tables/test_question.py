@@ -21,6 +21,10 @@ code: K2; article: Rice; shelf: Dry; in stock: 9; minimum stock: 5; price: 2.40
 code: K3; article: Oil; shelf: Cold; in stock: 2; minimum stock: 3; price: 6.00
 code: K4; article: Salt; shelf: Dry; in stock: 3; minimum stock: 3; price: 0.80
 """,
+    "bins.csv": """
+product: Nut; stock: 4; min stock: 6
+product: Bolt; stock: 9; min stock: 5
+""",
     "works.csv": """
 work: Roof; lead: Ada Lund; budget: 900; spent: 1200; due: 2024-03-01; done: 2024-02-20
 work: Porch; lead: Tom Reed; budget: 500; spent: 450; due: 2024-04-01; done: 2024-05-09
@@ -86,6 +90,17 @@ def said(title: str, question: str) -> str | None:
          "budget: 500; spent: 450; due: 2024-04-01; done: 2024-05-09"),
         ("works.csv", "How much did we spend over budget?", None),
         ("works.csv", "How much over budget is the roof?", None),
+        ("works.csv", "What is the total spent over budget?", None),
+        ("works.csv", "How many works on average spent more than their budget?", None),
+        ("bins.csv", "Which products have a stock below their minimum stock?",
+         "product: Nut; stock: 4; min stock: 6"),
+        ("bins.csv", "Which products have a minimum stock above their stock?",
+         "product: Nut; stock: 4; min stock: 6"),
+        ("bins.csv", "Which product has the lowest stock?",
+         "product: Nut; stock: 4; min stock: 6 (the lowest stock)"),
+        ("bins.csv", "What is the minimum stock of Nut?", "Nut, min stock: 6"),
+        ("bins.csv", "Which product has the lowest minimum stock?",
+         "product: Bolt; stock: 9; min stock: 5 (the lowest min stock)"),
         ("works.csv", "Which works are above average?", None),
         ("pantry.csv", "Which articles are below their shelf?", None),
         ("crew.csv", "Who is over budget?", None),
