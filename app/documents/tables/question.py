@@ -265,8 +265,8 @@ class Reading:
         operation = wording.operation_of(self._asked - wording.EXTREME if best else self._asked)
         if (best and self._most_rows()) or (self._counts and not numeric):
             return None if operation in wording.COMPUTED else self._count_each(group, best)
-        if operation is Operation.MEAN and not group.letters and self._table.is_a_key(group.column):
-            return None  # "the average price per order" is one figure
+        if operation is Operation.MEAN and (group.letters or self._table.is_a_key(group.column)):
+            return None  # "the average price per order", or "per month", is one figure
         if operation in (Operation.MOST, Operation.LEAST):
             if self._asked & wording.QUANTITY:
                 return None  # the highest of sums

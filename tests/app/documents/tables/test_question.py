@@ -180,6 +180,7 @@ def test_months_are_groups_in_their_order() -> None:
         " (without the row Total, 239.90)"
     )
     assert said("crew.csv", "average salary per month") is None
+    assert said("costs.csv", "What did we spend on average per month?") is None
 
 
 @pytest.mark.parametrize(
