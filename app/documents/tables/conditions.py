@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.documents.tables import roles, wording
@@ -116,7 +116,12 @@ def cells_named(
         while (places := places_of(spelt, tokens, free)) and asked.names(spelt):
             if any(set(places) < set(said) for said in titled):
                 break  # "all household expenses" are not those of the category "Household"
-            column = min(named[spelt], key=lambda c: (c not in preferred, len(named[spelt][c])))
+            possible = [c for c in named[spelt] if c in preferred] or list(named[spelt])
+            column, asked_of = possible[0], set(tokens[max(0, places[0] - 1) : places[0]])
+            if len(possible) > 1 and not _same_rows(named[spelt], table):
+                said = [c for c in possible if asked_of & set(parts_of(table.columns[c])[-1:])]
+                asked.unsure |= len(said) != 1  # Lyon is where a trip is from, or where it is to
+                column = (said or possible)[0]
             chosen.setdefault(column, set()).update(named[spelt][column])
             for at in places:
                 free[at] = False
@@ -124,6 +129,12 @@ def cells_named(
                 asked.take([tokens[at]])
     for column, cells in chosen.items():
         yield Condition(column, "IN", tuple(sorted(cells)))
+
+
+def _same_rows(named: Mapping[int, Collection[str]], table: Table) -> bool:
+    """Whether the cells of each column are those of the same rows."""
+    found = [[row[column] in cells for row in table.rows] for column, cells in named.items()]
+    return all(rows == found[0] for rows in found)
 
 
 def rows_with(conditions: Sequence[Condition], table: Table) -> list[int]:

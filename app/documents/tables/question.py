@@ -411,13 +411,18 @@ class Reading:
         for found in filter(None, (each.fullmatch(self._whole.strip()) for each in wording.CELL)):
             name, row = found["column"].casefold(), found["row"].casefold()
             asked = [n for n, each in enumerate(table.columns) if each.casefold() == name][:1]
-            for column, cells in enumerate(zip(*table.rows, strict=True)):
-                named = {each for each in cells if each.casefold() == row}
+            held = [
+                Condition(column, "IN", tuple(sorted(named)))
+                for column, cells in enumerate(zip(*table.rows, strict=True))
+                if (named := {each for each in cells if each.casefold() == row})
                 # A number names a row in the first column alone.
-                other = [column] != asked and not (column and column in table.numeric)
-                if asked and named and other:
-                    conditions = (Condition(column, "IN", tuple(sorted(named))),)
-                    return TableQuery(Operation.CELLS, tuple(asked), conditions)
+                and [column] != asked
+                and not (column and column in table.numeric)
+            ]
+            # What names one row is that row's name; what is in several columns is none.
+            alone = len(held) == 1 or (held and held[0].column == 0 and table.is_a_key(0))
+            if asked and alone:
+                return TableQuery(Operation.CELLS, tuple(asked), (held[0],))
         return None
 
     def _unaccounted(self) -> Sequence[str]:

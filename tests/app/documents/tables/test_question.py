@@ -25,6 +25,11 @@ code: K4; article: Salt; shelf: Dry; in stock: 3; minimum stock: 3; price: 0.80
 product: Nut; stock: 4; min stock: 6
 product: Bolt; stock: 9; min stock: 5
 """,
+    "trips.csv": """
+no: 1; from: Lyon; to: Paris; price: 30
+no: 2; from: Paris; to: Lyon; price: 40
+no: 3; from: Lyon; to: Nice; price: 50
+""",
     "works.csv": """
 work: Roof; lead: Ada Lund; budget: 900; spent: 1200; due: 2024-03-01; done: 2024-02-20
 work: Porch; lead: Tom Reed; budget: 500; spent: 450; due: 2024-04-01; done: 2024-05-09
@@ -313,6 +318,25 @@ def test_a_name_may_be_a_word(title: str, question: str, part: str | None) -> No
 )
 def test_a_row_is_told_by_its_name(title: str, question: str, part: str | None) -> None:
     text = said(title, question)
+    assert text is None if part is None else part in (text or "")
+
+
+@pytest.mark.parametrize(
+    ("question", "part"),
+    [
+        ("Which trips are to Lyon?", "no: 2; from: Paris; to: Lyon"),
+        ("How many trips are from Lyon?", "2 rows of trips.csv: 1, Lyon; 3, Lyon"),
+        ("Which trips are from Lyon to Paris?", "no: 1; from: Lyon; to: Paris"),
+        ("What is the price for Nice?", "3, Lyon, price: 50"),
+        ("Which trips have Lyon?", None),
+        ("How many trips are for Lyon?", None),
+        ("What is the price of Lyon?", None),
+    ],
+)
+def test_a_cell_of_several_columns_is_of_the_one_named_before_it(
+    question: str, part: str | None
+) -> None:
+    text = said("trips.csv", question)
     assert text is None if part is None else part in (text or "")
 
 
