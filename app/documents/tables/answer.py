@@ -19,7 +19,7 @@ from app.documents.hits import DocumentHit
 from app.documents.tables.columns import TWO_WAYS, Holds, number
 from app.documents.tables.conditions import Condition
 from app.documents.tables.question import Group, Reading, TableQuery
-from app.documents.tables.records import Shelf, Table
+from app.documents.tables.records import Shelf, Table, same
 from app.documents.tables.wording import FOLLOWING, Operation
 from dragon.retrieval.relevance import HIGHEST
 
@@ -212,8 +212,10 @@ def _grouped(
     Behind it the rows of the first group. There is no text for fewer than two groups.
     """
     groups = defaultdict[str, list[int]](list)
+    spelt: dict[str, str] = {}
     for row in rows:
-        groups[_cell_of(group, table, row)].append(row)
+        cell = _cell_of(group, table, row)
+        groups[spelt.setdefault(same(cell), cell)].append(row)
     unnamed = len(groups.pop("", ()))
     figures = {cell: each for cell in groups if (each := _figure(asked, table, groups[cell]))}
     if len(figures) < 2:
@@ -246,7 +248,7 @@ def _cell_of(group: Group, table: Table, row: int) -> str:
 def _figure(asked: TableQuery, table: Table, rows: list[int]) -> tuple[Decimal, str] | None:
     """The figure that is asked for of rows, and as it is shown; None if they have no number."""
     if asked.operation is Operation.COUNT:
-        cells = {table.rows[row][c] for row in rows for c in asked.columns} - {""}
+        cells = {same(table.rows[row][c]) for row in rows for c in asked.columns} - {""}
         count = len(cells) if asked.columns else len(rows)
         return Decimal(count), str(count)
     held = table.held[asked.columns[0]]
@@ -275,7 +277,7 @@ def _counted(asked: TableQuery, table: Table, rows: list[int], title: str) -> st
     if len(rows) < len(table.rows):
         text += f": {_labels(table, rows)}"
     for column in asked.columns:
-        different = {table.rows[row][column] for row in rows}
+        different = {same(table.rows[row][column]) for row in rows} - {""}
         if 1 < len(different) < len(rows):
             text += f" ({len(different)} different: {table.columns[column]})"
     return text

@@ -63,7 +63,7 @@ class Table:
 
     def is_a_key(self, column: int) -> bool:
         """Whether each row has a value of its own in the column."""
-        cells = [row[column] for row in self.rows]
+        cells = [same(row[column]) for row in self.rows]
         return all(cells) and len(set(cells)) == len(cells)
 
     @cached_property
@@ -119,6 +119,11 @@ class Table:
     def label(self, row: int) -> str:
         """The name of a row."""
         return ", ".join(filter(None, (self.rows[row][column] for column in self.named)))
+
+
+def same(cell: str) -> str:
+    """What cells that say the same have in common: "Bob" and "bob"."""
+    return " ".join(cell.casefold().split())
 
 
 def tables_in(text: str) -> list[Table]:

@@ -179,6 +179,15 @@ def test_no_row_is_compared_where_sums_may_be(title: str, question: str, part: s
     assert text is None if part is None else part in (text or "")
 
 
+def test_cells_that_say_the_same_are_one_group() -> None:
+    lines = "no: 1; by: bob; cups: 4\nno: 2; by: Ann; cups: 5\nno: 3; by: Bob; cups: 3\n"
+    (table,) = tables_in(lines)
+    found = answer("How many cups did each person have?", table, "tea.csv")
+    assert found and found.text.endswith(": bob: 7; Ann: 5")
+    found = answer("How many persons are there by name?", table, "tea.csv")
+    assert found is None
+
+
 def test_months_are_groups_in_their_order() -> None:
     assert said("costs.csv", "How much did we spend per month?") == (
         "amount in all by date: 2025-01: 120.7; 2025-02: 41.75; 2025-03: 77.45"
