@@ -217,6 +217,7 @@ def _grouped(
         cell = _cell_of(group, table, row)
         groups[spelt.setdefault(same(cell), cell)].append(row)
     unnamed = len(groups.pop("", ()))
+    without = {table.columns[group.column]: unnamed}
     figures = {cell: each for cell in groups if (each := _figure(asked, table, groups[cell]))}
     if len(figures) < 2:
         return "", rows
@@ -224,17 +225,22 @@ def _grouped(
     counts = asked.operation is Operation.COUNT
     if column is not None and not counts and table.held[column].either:
         return _undecided(table, column), rows
+    if column is not None:
+        lacking = (table.held[column].values[row] is None if not counts else not table.rows[row][column]
+                   for each in groups.values() for row in each)  # fmt: skip
+        without[table.columns[column]] = sum(lacking)
+    missing = [f"{each} in {n} row{'s' * (n > 1)}" for each, n in without.items() if n]
+    but = f" (not given: {', '.join(missing)})" if missing else ""
     what = "rows" if column is None else _WHAT[asked.operation].format(table.columns[column])
     rising = Operation.LEAST in (asked.operation, asked.best)
     order = sorted(figures, key=lambda cell: figures[cell][0], reverse=not rising)
     if asked.best is not None:
         best = [cell for cell in figures if figures[cell][0] == figures[order[0]][0]]
         which = f"the {_EXTREMES[asked.best]} of {len(figures)} by {name}"
-        return f"{'; '.join(best)}, {what}: {figures[best[0]][1]} ({which})", groups[best[0]]
+        return f"{'; '.join(best)}, {what}: {figures[best[0]][1]} ({which}){but}", groups[best[0]]
     order = sorted(figures) if group.letters else order
     parts = [f"{cell}: {figures[cell][1]}" for cell in order[:_GROUPS]]
     parts += [f"and {len(order) - _GROUPS} more"] if len(order) > _GROUPS else []
-    but = f" (without {unnamed} rows that have none)" if unnamed else ""
     return f"{what} by {name}: {'; '.join(parts)}{but}", groups[order[0]]
 
 

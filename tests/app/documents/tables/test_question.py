@@ -188,6 +188,27 @@ def test_cells_that_say_the_same_are_one_group() -> None:
     assert found is None
 
 
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("total litres by farm", "litres in all by farm: Hill: 9; Dale: 5"),
+        ("Which farm has the highest total litres?",
+         "Hill, litres in all: 9 (the highest of 2 by farm)"),
+    ],
+)  # fmt: skip
+def test_what_has_no_group_or_no_number_is_told(question: str, text: str) -> None:
+    lines = "".join(
+        f"no: {no}; farm: {farm}; litres: {litres}\n"
+        for no, (farm, litres) in enumerate(
+            [("Hill", 4), ("Hill", 5), ("Dale", 5), ("Dale", ""), ("Moor", ""), ("", 7)]
+        )
+    )
+    (table,) = tables_in(lines)
+    found = answer(question, table, "milk.csv")
+    assert found
+    assert found.text == f"{text} (not given: farm in 1 row, litres in 2 rows)"
+
+
 def test_months_are_groups_in_their_order() -> None:
     assert said("costs.csv", "How much did we spend per month?") == (
         "amount in all by date: 2025-01: 120.7; 2025-02: 41.75; 2025-03: 77.45"
