@@ -115,7 +115,7 @@ def _computed(asked: TableQuery, table: Table, title: str) -> TableAnswer | None
     if len(table.columns) == 1 and asked.operation is not Operation.COUNT:
         return None  # items of a list are only counted
     over = asked.operation in _FUNCTIONS or asked.operation is Operation.COUNT
-    compared = [each.column for each in asked.conditions if each.relation != "IN"]
+    compared = [each.column for each in asked.conditions if each.relation in _COMPARED]
     compared += [each.other for each in asked.conditions if each.other is not None]
     left_out = table.totals if over or table.numeric.intersection(compared) else frozenset()
     rows = [row for row in range(len(table.rows)) if row not in left_out]
@@ -150,8 +150,10 @@ def _extreme(asked: TableQuery, table: Table, rows: Sequence[int]) -> list[int]:
 
 
 def _meets(table: Table, row: int, condition: Condition) -> bool:
-    if condition.relation == "IN":
-        return table.rows[row][condition.column] in condition.values
+    if condition.relation not in _COMPARED:
+        return (table.rows[row][condition.column] in condition.values) == (
+            condition.relation == "IN"
+        )
     held = table.held[condition.column]
     if condition.other is not None:
         value, bound = held.values[row], table.held[condition.other].values[row]
@@ -226,8 +228,8 @@ def _grouped(
     if column is not None and not counts and table.held[column].either:
         return _undecided(table, column), rows
     if column is not None:
-        lacking = (table.held[column].values[row] is None if not counts else not table.rows[row][column]
-                   for each in groups.values() for row in each)  # fmt: skip
+        cells = [row[column] for row in table.rows] if counts else table.held[column].values
+        lacking = (cells[row] in ("", None) for each in groups.values() for row in each)
         without[table.columns[column]] = sum(lacking)
     missing = [f"{each} in {n} row{'s' * (n > 1)}" for each, n in without.items() if n]
     but = f" (not given: {', '.join(missing)})" if missing else ""
@@ -333,6 +335,9 @@ def statement(asked: TableQuery, table: Table, title: str) -> str:
     if asked.group is None:
         return f"SELECT {what} FROM {source}{where}"
     by = _quoted(table.columns[asked.group.column])
+    cells = {row[asked.group.column] for row in table.rows}
+    if asked.group.letters is None and len(set(map(same, cells))) < len(cells):
+        by = f"LOWER({by})"  # as the groups are
     if asked.group.letters is not None:
         by = f"strftime('{_FORMS[asked.group.letters]}', {by})"
     rising = Operation.LEAST in (asked.best, asked.operation)
@@ -344,11 +349,13 @@ def _term(condition: Condition, table: Table) -> str:
     name = _quoted(table.columns[condition.column])
     if condition.other is not None:
         return f"{name} {condition.relation} {_quoted(table.columns[condition.other])}"
-    if condition.relation != "IN":
+    if condition.relation in _COMPARED:
         (said,), bound = condition.values, number(condition.values[0])
         return f"{name} {condition.relation} {repr(said) if bound is None else bound}"
     values = ", ".join("'" + value.replace("'", "''") + "'" for value in condition.values)
-    return f"{name} IN ({values})" if len(condition.values) > 1 else f"{name} = {values}"
+    if len(condition.values) > 1:
+        return f"{name} {condition.relation} ({values})"
+    return f"{name} {'=' if condition.relation == 'IN' else '<>'} {values}"
 
 
 def _quoted(name: str) -> str:

@@ -28,7 +28,7 @@ from dragon.retrieval.names import month
 class Condition:
     """`relation` is an operator of SQL: cells of `column` are one of `values`, or above one.
 
-    Or they are above those of the column `other` in the same row.
+    Or they are above those of the column `other` in the same row, or are none of `values`.
     """
 
     column: int
@@ -83,6 +83,12 @@ def _name_in(question: str, period: Period, table: Table) -> bool:
         for cells, held in columns
         if not held.dated
     )
+
+
+def dated(column: int, table: Table) -> Condition:
+    """The rows that have a date in a column of dates, and not "open", or nothing."""
+    others = {row[column] for row in table.rows if not any(map(str.isdigit, row[column]))}
+    return Condition(column, "NOT IN", tuple(sorted(others | {""})))
 
 
 # Cells.

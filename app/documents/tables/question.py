@@ -14,6 +14,7 @@ from app.documents.tables.conditions import (
     Condition,
     cells_named,
     columns_compared,
+    dated,
     days_named,
     narrowed,
     rest_of,
@@ -151,6 +152,9 @@ class Reading:
         limits = {word for word in asked & wording.LIMITS if roles.is_named(table, word)}
         self._asked = asked - limits
         self._operation = wording.operation_of(self._asked)
+        if self._asked & wording.EXTREME:  # "the highest total" is of a column of that name
+            named_so = {w for w in self._asked & wording.SUMMED if roles.is_named(table, w)}
+            self._operation = wording.operation_of(self._asked - named_so)
         left.take(wording.OPERATION_WORDS - wording.PRICED - limits)
         self._columns = roles.asked_for(self._asked, left, table)
         self._counts = wording.COUNTS.search(self._text) is not None
@@ -189,8 +193,10 @@ class Reading:
             self._columns = roles.compared(
                 self._columns, self._table, dated=bool(wording.DATED & self._asked)
             )
-            spent = set(roles.money(self._table, spent=True))
-            if spent.intersection(self._columns) and self._asks_for_a_group():
+            summed = set(roles.money(self._table, spent=True))
+            names = {c: parts_of(self._table.columns[c]) for c in self._columns}
+            summed |= {c for c, name in names.items() if wording.SUMMED.intersection(name)}
+            if summed.intersection(self._columns) and self._asks_for_a_group():
                 return None  # the row with the highest amount, or the highest of sums
         if not self._bounded():
             return None
@@ -204,7 +210,8 @@ class Reading:
             case Operation.CELLS:
                 return self._cells()
             case Operation.SUM | Operation.MEAN:
-                named = self._numeric or self._columns[:1] or roles.money(self._table, spent=True)
+                named = self._numeric
+                named = named or ([] if self._columns else roles.money(self._table, spent=True))
                 return TableQuery(self._operation, tuple(named))
         return TableQuery(self._operation, tuple(self._columns))
 
@@ -232,6 +239,9 @@ class Reading:
             return None  # it may ask for any of them
         if numeric and not self._compares and self._conditions:
             return TableQuery(Operation.SUM, tuple(numeric))
+        found = {each.column for each in self._conditions}
+        for column in set(roles.dates(self._table)).intersection(self._columns) - found:
+            self._conditions.append(dated(column, self._table))  # "were delivered"
         return TableQuery(
             Operation.COUNT, tuple(c for c in self._columns if c not in self._table.numeric)
         )

@@ -111,7 +111,7 @@ UNITS = {
 }  # fmt: skip
 # Words that say nothing beyond the question itself.
 PLAIN = {
-    "list", "show", "name", "give", "tell", "find", "compare", "comes", "come", "came", "value",
+    "list", "show", "name", "give", "tell", "find", "compare", "comes", "come", "came",
     "number", "count", "got", "get", "each", "one", "ones", "s", "please", "pls", "versus",
     "difference", "between", "there", "altogether", "live", "lives", "called", "named",
     "bought", "sold", "used", "single", "overall", "make", "made", "place", "thing", "piece",

@@ -120,6 +120,34 @@ def test_a_follow_up_that_names_no_row_is_about_the_one_that_was_said(
     assert (found and found.text) == text
 
 
+SENT = """order: O1; customer: Meyer; total: 40; delivered: 2025-01-03; note: total to follow
+order: O2; customer: Roth; total: 30; delivered: 2025-01-09; note: none
+order: O3; customer: Meyer; total: 20; delivered: open; note: none
+order: O4; customer: Roth; total: 25; note: paid
+"""
+WORDED = SENT.replace("total: ", "total: see ")
+
+
+@pytest.mark.parametrize(
+    ("lines", "question", "part"),
+    [
+        (SENT, "How many orders were delivered?", "2 rows of orders.csv: O1, Meyer; O2, Roth"),
+        (SENT, "How many orders are there?", "4 rows"),
+        (SENT, "How many orders were delivered since 5 January?", "1 row of orders.csv: O2, Roth"),
+        (SENT, "Which order has the highest total?", "order: O1"),
+        (SENT, "Which customer has the highest total?", None),
+        (SENT, "What is the total value of the total of Meyer?", None),
+        (SENT, "What is the sum of the totals?", "total in all: 115"),
+        (WORDED, "Which customer has the highest total?", None),
+        (WORDED, "What is the sum of all orders?", None),
+    ],
+)
+def test_only_what_is_there_is_counted_and_only_numbers_are_summed(
+    lines: str, question: str, part: str | None
+) -> None:
+    assert says(lines, question, "orders.csv", part), said(lines, question, "orders.csv")
+
+
 BOOKED = """day: 2026-03-30; payee: Stadtwerke; amount: -84.50
 day: 2026-03-27; payee: Jana; amount: 2940.17
 day: 2026-03-05; payee: Wohnbau; amount: -1050.00
