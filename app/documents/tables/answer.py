@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any
 
 from app.documents.hits import DocumentHit
@@ -101,14 +101,21 @@ def following(turns: Sequence[tuple[str, str]], table: Table, title: str) -> Tab
     """
     if not turns or not FOLLOWING.match(turns[-1][0]):
         return None
+    replied = list(takewhile(lambda turn: _may_be_of(table, title, turn[1]), turns[-2::-1]))
+    whole = next((n for n, turn in enumerate(replied) if not FOLLOWING.match(turn[0])), None)
     query: TableQuery | None = None
-    for question, reply in turns[:-1]:
-        reading = Reading(question, table, title)
-        query = (query and reading.following(query)) or reading.query()
+    for question, reply in reversed(replied[: None if whole is None else whole + 1]):
+        query = query and Reading(question, table, title).following(query)
+        query = query or Reading(question, table, title).query()
         found = query and _computed(query, table, title)
         query = query if found and found.text in reply else None
     query = query and Reading(turns[-1][0], table, title).following(query)
     return _computed(query, table, title) if query else None
+
+
+def _may_be_of(table: Table, title: str, reply: str) -> bool:
+    """Whether a reply has what any answer of the table has: rows, a column or the title."""
+    return " rows: " in reply or any(name in reply for name in (title, *table.columns) if name)
 
 
 def _computed(asked: TableQuery, table: Table, title: str) -> TableAnswer | None:

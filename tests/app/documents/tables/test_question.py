@@ -233,6 +233,8 @@ def test_months_are_groups_in_their_order() -> None:
          "office: Hull"),
         ("crew.csv", ["What is the salary of Will Dean?", "What about Max?"], "Max Hill, Deck, "
          "salary: 3100"),
+        ("costs.csv", ["And how much did Ada pay?", "And in January?"], "2025-01-04, Food, "
+         "amount: 84.20"),
         # Two questions may be meant, or another one.
         ("costs.csv", ["How much did we spend on food?", "And Max?"], None),
         ("costs.csv", ["How much did we spend on food?", "And on clothes?"], None),
@@ -254,6 +256,19 @@ def test_a_question_may_change_the_one_before(
     assert (last and last.text) == (text and text + left_out)
     elsewhere = [(question, "Something else.") for question, _ in held]
     assert following([*elsewhere, (turns[-1], "")], table, title) is None
+
+
+def test_a_question_that_changes_none_is_read_by_itself() -> None:
+    (table,) = tables_in(TABLES["crew.csv"])
+    before = "How many people work in each office?"
+    turns = [(before, ""), ("And the salary of Max?", ""), ("What about May?", "")]
+    held: list[tuple[str, str]] = []
+    for question, _ in turns:
+        found = following([*held, (question, "")], table, "crew.csv") or answer(
+            question, table, "crew.csv"
+        )
+        held.append((question, found.text if found else ""))
+    assert held[-1][1] == "May Ross, Galley, salary: 2500"
 
 
 @pytest.mark.parametrize(
