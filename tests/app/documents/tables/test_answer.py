@@ -342,9 +342,9 @@ def test_what_is_asked_for_is_known_to_the_table(
          "Car, amount in all: 61 (the highest of 3 by kind)"),
         ("Which kind has the lowest total amount?",
          "Garden, amount in all: 42 (the lowest of 3 by kind)"),
-        ("Who paid the most?", "Ada, amount in all: 91 (the highest of 2 by paid by)"),
+        ("Who paid the most?", "Ada, amount in all: 91 (the highest of 2)"),
         ("Who paid the least for the garden?",
-         "Ben, amount in all: 12 (the lowest of 2 by paid by)"),
+         "Ben, amount in all: 12 (the lowest of 2)"),
         ("Who paid the largest amount?", "no: 4; kind: Car; what: Tyre; amount: 61.00; paid by: Ada"
          " (the highest amount)"),
         ("What did we spend the most on?", None),
