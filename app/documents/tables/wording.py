@@ -82,7 +82,7 @@ PAYING = {"spend", "spent", "pay", "paid"}
 # It asks for the sum of what was paid, and not for what may or will be, what each one paid, who was
 # paid, or how.
 SPENDING = _asks(
-    r"\bhow much\b|\bwhat (?:did|do|does|have|has|had)\b.*\b(?:spend|spent|pay|paid)\b"
+    r"\bhow much\b|\bwhat (?:did|do|does|have|has|had)\b.{0,200}\b(?:spend|spent|pay|paid)\b"
     r"(?! (?:with|by)\b| (?:for|on)\W*\Z)"
 )
 UNSURE = _asks(
