@@ -28,7 +28,8 @@ _SHOWN, _GROUPS = 8, 20
 _LEAST_PLACES = 2  # of a mean
 _THOUSAND = 1000
 _WHAT = {
-    Operation.SUM: "{} in all", Operation.MEAN: "{} on average", Operation.COUNT: "number of different values of {}",
+    Operation.SUM: "{} in all", Operation.MEAN: "{} on average",
+    Operation.COUNT: "number of different values of {}",
     Operation.MOST: "highest {}", Operation.LEAST: "lowest {}",
 }  # fmt: skip
 
@@ -240,18 +241,19 @@ def _grouped(
         without[table.columns[column]] = sum(lacking)
     missing = [f"{each} in {n} row{'s' * (n > 1)}" for each, n in without.items() if n]
     but = f" (not given: {', '.join(missing)})" if missing else ""
-    by = name if name.split()[-1:] == ["by"] else f"by {name}"  # "paid by"
+    passive = name.split()[-1:] == ["by"]  # "paid by"
+    by = f", {name}" if passive else f" by {name}"
     what = "rows" if column is None else _WHAT[asked.operation].format(table.columns[column])
     rising = Operation.LEAST in (asked.operation, asked.best)
     order = sorted(figures, key=lambda cell: figures[cell][0], reverse=not rising)
     if asked.best is not None:
         best = [cell for cell in figures if figures[cell][0] == figures[order[0]][0]]
-        which = f"the {_EXTREMES[asked.best]} of {len(figures)}" + f" {by}" * (by != name)
+        which = f"the {_EXTREMES[asked.best]} of {len(figures)}{'' if passive else by}"
         return f"{'; '.join(best)}, {what}: {figures[best[0]][1]} ({which}){but}", groups[best[0]]
     order = sorted(figures) if group.letters else order
     parts = [f"{cell}: {figures[cell][1]}" for cell in order[:_GROUPS]]
     parts += [f"and {len(order) - _GROUPS} more"] if len(order) > _GROUPS else []
-    return f"{what} {by}: {'; '.join(parts)}{but}", groups[order[0]]
+    return f"{what}{by}: {'; '.join(parts)}{but}", groups[order[0]]
 
 
 def _cell_of(group: Group, table: Table, row: int) -> str:

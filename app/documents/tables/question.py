@@ -230,7 +230,7 @@ class Reading:
     def _count(self) -> TableQuery | None:
         """How many rows there are, or the sum of the column of numbers that is named."""
         often = wording.OFTEN.search(self._text) is not None
-        numeric = [] if often else self._numeric
+        numeric = [] if often or self._asks_for_a_group() else self._numeric
         noun = wording.KIND.search(self._text)
         # "How many hammers?" asks for the stock of the row.
         if noun and noun[1].lower() in self._words.cells and not numeric:
@@ -270,7 +270,8 @@ class Reading:
             return None  # "by supplier Smith" is no group
         if wording.AND_MORE.search(self._text):
             return None  # "by town and year"
-        counted = self._counts and self._compares  # and not the amounts
+        # Rows or cells are counted, and not the amounts that are compared or were paid.
+        counted = self._counts and (self._compares or self._asks_for_a_group())
         numeric = [c for c in self._numeric if c != group.column and not counted]
         operation = wording.operation_of(self._asked - wording.EXTREME if best else self._asked)
         if (best and self._most_rows()) or (self._counts and not numeric):
