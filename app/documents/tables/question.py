@@ -25,6 +25,8 @@ from app.documents.tables.records import Table
 from app.documents.tables.wording import Operation
 from dragon.retrieval.lexical import content_words, stem, words
 
+_PLAIN = wording.PLAIN | wording.ROWS
+
 
 @dataclass(frozen=True)
 class Group:
@@ -57,28 +59,21 @@ class Reading:
 
     def __init__(self, question: str, table: Table, title: str, said: int | None = None) -> None:
         self._table, self._said, self._whole = table, said, question
-        title = title.rpartition(".")[0] or title
-        self._title = words(title)
+        self._title = words(title.rpartition(".")[0] or title)
         nouns = [word for word in self._title if word.isalpha() and word not in wording.CONTAINERS]
         self._rows = roles.row_nouns(table).union(nouns[-1:])  # of a title, the last noun
-        self._plain = wording.PLAIN | wording.ROWS
-        self._known = self._plain | wording.UNITS | set(self._title) | self._rows
-        about = (set(self._title) | self._rows) - wording.PLAIN | wording.ROWS
+        # Each takes its own words out of the question.
         self._against, rest = columns_compared(question, table)
         self._group, rest = self._each(rest)
-        self._about = bool(self._group or said is not None) or any(
-            any(alike(word, each) for each in about) or roles.is_named(table, word)
-            for word in content_words(question)
-        )
         days = days_named(rest, table)
         self._no_days = days is None
-        self._within, rest = days or ((), rest)
-        self._words = Words(rest)
-        self._text = rest
+        self._within, self._text = days or ((), rest)
+        self._words = Words(self._text)
+        # What `_read` finds in the rest.
         self._conditions: list[Condition] = []
         self._columns: list[int] = []
         self._asked: set[str] = set()
-        self._operation = Operation.CELLS
+        self._operation, self._counts = Operation.CELLS, False
 
     def query(self) -> TableQuery | None:
         """The query of the table that it is; None if it may be about something else."""
@@ -107,7 +102,7 @@ class Reading:
             return None
         narrowed(self._conditions, self._unaccounted(), self._words, self._table)
         rows = found.operation is Operation.ROWS
-        if self._unaccounted() or not (self._conditions or rows or self._about):
+        if self._unaccounted() or not (self._conditions or rows or self._is_about()):
             return None
         if rows and not (self._conditions and self._lists()):
             return None
@@ -439,9 +434,18 @@ class Reading:
     def _unaccounted(self) -> Sequence[str]:
         """The words of the question that may be about anything else."""
         rows = {found[1].lower() for found in wording.ROW.finditer(self._text)}
-        nouns = self._known - set(self._title) | self._rows | self._plain
+        nouns = _PLAIN | wording.UNITS - set(self._title) | self._rows
         return [
             word
             for word in self._words.left
-            if not any(alike(word, each) for each in (nouns if word in rows else self._known))
+            if not any(alike(word, each) for each in nouns)
+            and (word in rows or not any(alike(word, each) for each in self._title))
         ]
+
+    def _is_about(self) -> bool:
+        """Whether it names a group, a column or what the table has, or is about a row before."""
+        about = (set(self._title) | self._rows) - wording.PLAIN | wording.ROWS
+        return bool(self._group or self._said is not None) or any(
+            any(alike(word, each) for each in about) or roles.is_named(self._table, word)
+            for word in content_words(self._whole)
+        )

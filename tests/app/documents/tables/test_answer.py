@@ -400,7 +400,6 @@ def test_no_sum_of_a_group_is_wrong() -> None:
 
 
 def test_a_long_question_takes_no_longer_than_it_has_words() -> None:
-    """Twice as long, it takes twice as much: a ratio of times in one run."""
 
     def seconds(words: int) -> float:
         start = time.process_time()
@@ -408,7 +407,7 @@ def test_a_long_question_takes_no_longer_than_it_has_words() -> None:
         return time.process_time() - start
 
     seconds(1000)
-    assert seconds(40_000) < 20 * seconds(10_000) / 2
+    assert seconds(40_000) < 10 * seconds(10_000)  # and not 16 times
 
 
 COURSES = """code: C1; course: Pottery; teacher: Ada Brandt; fee: 145; places: 3
