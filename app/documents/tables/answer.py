@@ -18,7 +18,8 @@ from typing import Any
 from app.documents.hits import DocumentHit
 from app.documents.tables.columns import TWO_WAYS, Holds, number
 from app.documents.tables.conditions import Condition
-from app.documents.tables.question import Group, Reading, TableQuery
+from app.documents.tables.query import Group, TableQuery
+from app.documents.tables.question import Reading
 from app.documents.tables.records import Shelf, Table, same
 from app.documents.tables.wording import FOLLOWING, Operation
 from dragon.retrieval.relevance import HIGHEST

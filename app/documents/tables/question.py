@@ -7,7 +7,7 @@ expensive hotel in Paris" is none for a table of bicycles.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from app.documents.tables import roles, wording
 from app.documents.tables.conditions import (
@@ -17,38 +17,15 @@ from app.documents.tables.conditions import (
     dated,
     days_named,
     narrowed,
-    rest_of,
     rows_with,
 )
 from app.documents.tables.naming import Words, alike, named_by, parts_of
+from app.documents.tables.query import Group, TableQuery, cell_named, group_named
 from app.documents.tables.records import Table
 from app.documents.tables.wording import Operation
 from dragon.retrieval.lexical import content_words, stem, words
 
 _PLAIN = wording.PLAIN | wording.ROWS
-
-
-@dataclass(frozen=True)
-class Group:
-    """Rows alike in a column; in a column of dates, in the first `letters` of the date."""
-
-    column: int
-    letters: int | None = None
-
-
-@dataclass(frozen=True)
-class TableQuery:
-    """`columns` are those asked for; the operation is on the first one, where it is on any.
-
-    With a `group` it gives a figure for each, or those with the highest or lowest, if that is
-    what is `best`. A count of a group's rows is one of different cells, if it is on a column.
-    """
-
-    operation: Operation
-    columns: tuple[int, ...]
-    conditions: tuple[Condition, ...] = ()
-    group: Group | None = None
-    best: Operation | None = None
 
 
 class Reading:
@@ -64,7 +41,7 @@ class Reading:
         self._rows = roles.row_nouns(table).union(nouns[-1:])  # of a title, the last noun
         # Each takes its own words out of the question.
         self._against, rest = columns_compared(question, table)
-        self._group, rest = self._each(rest)
+        self._group, rest = group_named(rest, table)
         days = days_named(rest, table)
         self._no_days = days is None
         self._within, self._text = days or ((), rest)
@@ -77,7 +54,7 @@ class Reading:
 
     def query(self) -> TableQuery | None:
         """The query of the table that it is; None if it may be about something else."""
-        if cell := self._cell():
+        if cell := cell_named(self._whole, self._table):
             return cell
         if self._no_days or wording.BEYOND.search(wording.COMPARED.sub("", self._text)):
             return None
@@ -390,46 +367,6 @@ class Reading:
             people = wording.PAYERS | wording.CUSTOMERS | {"name"}
             asked |= {c for c in plain if people & set(parts_of(table.columns[c]))} | {0}
         return self._asks_for_a_group() or not all(map(table.is_a_key, asked))
-
-    def _each(self, question: str) -> tuple[Group | None, str]:
-        """The group that it asks for a figure of each of, and the question without it."""
-        table = self._table
-        measured = table.numeric.union(roles.dates(table))
-        plain = [column for column in range(len(table.columns)) if column not in measured]
-        for found in wording.EACH.finditer(question):
-            said = words(question[found.end() :]) or [""]
-            column, length = roles.begun_with(said, plain, table)
-            letters = None
-            if column is None and (letters := wording.DATE_LETTERS.get(said[0])):
-                possible = [c for c in roles.when(table, ()) if any(table.held[c].days)]
-            elif column is None and said[0] == "person":
-                possible = [c for c in plain if wording.PAYERS & set(parts_of(table.columns[c]))]
-            else:
-                possible = [] if column is None or said[0] in wording.APIECE else [column]
-            if len(possible) == 1:
-                rest = rest_of(question[found.end() :], max(1, length))
-                return Group(possible[0], letters), f"{question[: found.start()]} , {rest}"
-        return None, question
-
-    def _cell(self) -> TableQuery | None:
-        """The cell that it asks for in so many words, by its column's name and its row's."""
-        table = self._table
-        for found in filter(None, (each.fullmatch(self._whole.strip()) for each in wording.CELL)):
-            name, row = found["column"].casefold(), found["row"].casefold()
-            asked = [n for n, each in enumerate(table.columns) if each.casefold() == name][:1]
-            held = [
-                Condition(column, "IN", tuple(sorted(named)))
-                for column, cells in enumerate(zip(*table.rows, strict=True))
-                if (named := {each for each in cells if each.casefold() == row})
-                # A number names a row in the first column alone.
-                and [column] != asked
-                and not (column and column in table.numeric)
-            ]
-            # What names one row is that row's name; what is in several columns is none.
-            alone = len(held) == 1 or (held and held[0].column == 0 and table.is_a_key(0))
-            if asked and alone:
-                return TableQuery(Operation.CELLS, tuple(asked), (held[0],))
-        return None
 
     def _unaccounted(self) -> Sequence[str]:
         """The words of the question that may be about anything else."""

@@ -1,6 +1,7 @@
 """Each kind of question that a table answers, of two or three tables, and its like that none does.
 
-Covers `app.documents.tables.conditions` and `app.documents.tables.roles`.
+Covers `app.documents.tables.conditions`, `app.documents.tables.query` and
+`app.documents.tables.roles`.
 """
 
 from __future__ import annotations
