@@ -364,8 +364,11 @@ class Reading:
         plain = set(range(len(table.columns))) - table.numeric.union(roles.dates(table))
         asked = plain.intersection(self._columns) - found
         if wording.WHO.search(self._text):
-            people = wording.PAYERS | wording.CUSTOMERS | {"name"}
-            asked |= {c for c in plain if people & set(parts_of(table.columns[c]))} | {0}
+            names = wording.PAYERS | wording.CUSTOMERS | {"name", "employee"}
+            people = {c for c in plain if names & set(parts_of(table.columns[c]))}
+            if not people and "person" not in self._rows:
+                return True  # nothing says which column is who
+            asked |= people | {0}
         return self._asks_for_a_group() or not all(map(table.is_a_key, asked))
 
     def _unaccounted(self) -> Sequence[str]:

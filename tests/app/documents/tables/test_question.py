@@ -174,6 +174,7 @@ def test_each_group_has_a_figure(title: str, question: str, text: str | None) ->
         ("league.csv", "Which players of the team Red have more than 8 goals?", "player: Bob"),
         ("visits.csv", "Which client has more than 35 hours?", None),
         ("visits.csv", "Who has more than 35 hours?", None),
+        ("works.csv", "Who has more than 600 budget?", None),
         ("crew.csv", "Who has a salary over 3000?", "name: Max Hill"),
         ("works.csv", "Which leads are over budget?", None),
     ],
