@@ -338,6 +338,8 @@ async def search_store(store_id: str, body: StoreSearchBody, state: State) -> St
 async def create_batch(store_id: str, body: BatchBody, state: State) -> FileBatch:
     """Put several files into a store. A batch is not stored: its id lists its files."""
     wanted = list(dict.fromkeys([*body.file_ids, *(file.file_id for file in body.files)]))
+    if len(wanted) > MAX_FILES:
+        raise wrong("file_ids", f"a batch has at most {MAX_FILES} files, `files` included")
     await _put(wanted, store_id, "file_ids", state)
     return await get_batch(
         store_id, _BATCH + ".".join(each.removeprefix(_FILE) for each in wanted), state
