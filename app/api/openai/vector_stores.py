@@ -347,7 +347,7 @@ async def create_batch(store_id: str, body: BatchBody, state: State) -> FileBatc
 
 
 @router.get("/{store_id}/file_batches/{batch_id}")
-@router.post("/{store_id}/file_batches/{batch_id}/cancel")
+@router.post("/{store_id}/file_batches/{batch_id}/cancel", name="cancel_batch")
 async def get_batch(store_id: str, batch_id: str, state: State) -> FileBatch:
     """The progress of a batch. Its files were put into the store at once: none is cancelled."""
     store, ids = await _store_of(store_id, state), _ids(batch_id)
