@@ -60,13 +60,25 @@ class OllamaReply(BaseModel):
     dragon: Annotated[DragonReply | None, UNSENT] = None
 
 
+class OllamaFunction(BaseModel):
+    """The function of a call, with its arguments as an object."""
+
+    name: str
+    arguments: dict[str, Any]
+
+
+class OllamaCall(BaseModel):
+    id: str
+    function: OllamaFunction
+
+
 class OllamaTurn(BaseModel):
-    """The assistant's turn, or a piece of it; calls have their arguments as objects."""
+    """The assistant's turn, or a piece of it."""
 
     role: Literal["assistant"] = "assistant"
     content: str
     thinking: Annotated[str | None, UNSENT] = None
-    tool_calls: Annotated[list[dict[str, Any]] | None, UNSENT] = None
+    tool_calls: Annotated[list[OllamaCall] | None, UNSENT] = None
 
 
 class OllamaChatReply(OllamaReply):
@@ -76,10 +88,10 @@ class OllamaChatReply(OllamaReply):
     def of(cls, said: Said, **fields: Any) -> OllamaChatReply:
         """The reply with this content."""
         calls = [
-            {
-                "id": each.id,
-                "function": {"name": each.name, "arguments": json.loads(each.arguments)},
-            }
+            OllamaCall(
+                id=each.id,
+                function=OllamaFunction(name=each.name, arguments=json.loads(each.arguments)),
+            )
             for each in said.calls
         ]
         message = OllamaTurn(
@@ -254,7 +266,7 @@ class OllamaModel(BaseModel):
     modified_at: str
     size: int = 0
     digest: str
-    details: OllamaDetails = OllamaDetails()
+    details: OllamaDetails
 
 
 class OllamaModelList(BaseModel):
@@ -265,7 +277,7 @@ class OllamaShown(BaseModel):
     """The details of one model."""
 
     modified_at: str
-    details: OllamaDetails = OllamaDetails()
+    details: OllamaDetails
     model_info: dict[str, str | int]
     capabilities: list[str]
     template: str = ""
@@ -283,7 +295,7 @@ class OllamaEmbeddings(BaseModel):
     model: str
     embeddings: list[list[float]]
     total_duration: int
-    load_duration: int = 0
+    load_duration: int
     prompt_eval_count: int
 
 
@@ -311,6 +323,7 @@ async def tags(state: State) -> OllamaModelList:
                 model=name,
                 modified_at=_since(state),
                 digest=hashlib.sha256(name.encode()).hexdigest(),
+                details=OllamaDetails(),
             )
             for name in names
         ]
@@ -338,6 +351,7 @@ async def show(body: OllamaShowBody, state: State) -> OllamaShown:
     context_length, capabilities = served[body.name]
     return OllamaShown(
         modified_at=_since(state),
+        details=OllamaDetails(),
         model_info={
             "general.architecture": "dragon",
             "general.basename": body.name,
@@ -362,6 +376,7 @@ async def embed(http: Request, body: OllamaEmbedBody, state: State) -> OllamaEmb
         model=body.model,
         embeddings=vectors.tolist(),
         total_duration=time.monotonic_ns() - began,
+        load_duration=0,
         prompt_eval_count=tokens,
     )
 
