@@ -55,9 +55,8 @@ class UploadFields(BaseModel):
     replace: bool = False
     anchor: Annotated[Literal["created_at"] | None, Field(alias="expires_after[anchor]")] = None
     lifetime_s: Annotated[
-        int | None,
-        BeforeValidator(_decimal),
-        Field(alias="expires_after[seconds]", ge=3600, le=30 * 24 * 3600),
+        Annotated[int, Field(ge=3600, le=30 * 24 * 3600), BeforeValidator(_decimal)] | None,
+        Field(alias="expires_after[seconds]"),
     ] = None
 
     @model_validator(mode="after")
