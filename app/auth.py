@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from app.api_keys import ApiKey, Credential
 from app.owners import DEVICE
@@ -93,8 +93,7 @@ class BrowserSessions:
             with suppress(ValueError, KeyError):  # with a damaged file nobody is signed in
                 kept = json.loads(path.read_text())
                 if kept["key"] == self._key:
-                    known = kept["browsers"].items()
-                    self._known = {digest: (until, by) for digest, (until, by) in known}
+                    self._known = _browsers(kept)
                     self._spent = kept["spent"]
 
     def begin(self, key: NamedKey | None = None) -> str:
@@ -132,6 +131,14 @@ class BrowserSessions:
         if self._path is not None:
             kept = {"key": self._key, "browsers": self._known, "spent": self._spent}
             write_whole(self._path, json.dumps(kept))
+
+
+def _browsers(kept: dict[str, Any]) -> dict[str, tuple[float, str]]:
+    """The browsers in a file, also as it was when those without a named key stood apart."""
+    if "browsers" not in kept:
+        own = {digest: (until, "") for digest, until in kept["sessions"].items()}
+        return own | {digest: (until, by) for digest, (until, by) in kept.get("named", {}).items()}
+    return {digest: (until, by) for digest, (until, by) in kept["browsers"].items()}
 
 
 def _lasts(until: float, lifetime: float) -> bool:

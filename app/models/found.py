@@ -23,6 +23,7 @@ from app.models.model import (
     gguf,
     in_usual_folders,
     installed_memory,
+    lm_studio,
     ollama,
 )
 from app.paths import short
@@ -119,6 +120,7 @@ def _everywhere(settings: Settings, keys: Keys) -> Iterator[Model]:
     size = EMBEDDED_WRITER.stat().st_size if EMBEDDED_WRITER.exists() else 0
     yield Model(name, ModelKind.DEMO, built_in, path, size=size)
     yield from ollama(home, settings.data_dir)
+    yield from lm_studio(home)
     yield from cached(settings.dtype)
     yield from in_usual_folders(home, settings.data_dir)
     yield from running(keys)

@@ -119,21 +119,26 @@ _BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 
 
+def lm_studio(home: Path) -> Iterator[Model]:
+    """The models that LM Studio has downloaded."""
+    for folder in (home / ".lmstudio/models", home / ".cache/lm-studio/models"):
+        yield from _in(folder, "LM Studio", 3)
+
+
 def in_usual_folders(home: Path, data_dir: Path) -> Iterator[Model]:
     """Models in the data directory, and where programs and people usually keep them."""
-    for folder, where, depth in (
-        (home / ".lmstudio/models", "LM Studio", 3),
-        (home / ".cache/lm-studio/models", "LM Studio", 3),
-        (data_dir, localizable("model.where.data", "data directory"), 2),
-        (home / ".cache/llama.cpp", "llama.cpp", 1),
-        (home / ".local/share/nomic.ai/GPT4All", "GPT4All", 1),
-        (home / "models", short(home / "models"), 3),
-        (home / "Downloads", short(home / "Downloads"), 1),
-    ):
-        for path in _sorted(folder, _DEPTHS[:depth]):
-            part = _PART.search(path.stem)
-            if part is None or int(part[1]) == 1:
-                yield gguf(path, where)
+    yield from _in(data_dir, localizable("model.where.data", "data directory"), 2)
+    yield from _in(home / ".cache/llama.cpp", "llama.cpp", 1)
+    yield from _in(home / ".local/share/nomic.ai/GPT4All", "GPT4All", 1)
+    yield from _in(home / "models", short(home / "models"), 3)
+    yield from _in(home / "Downloads", short(home / "Downloads"), 1)
+
+
+def _in(folder: Path, where: str, depth: int) -> Iterator[Model]:
+    for path in _sorted(folder, _DEPTHS[:depth]):
+        part = _PART.search(path.stem)
+        if part is None or int(part[1]) == 1:
+            yield gguf(path, where)
 
 
 def ollama(home: Path, data_dir: Path) -> Iterator[Model]:

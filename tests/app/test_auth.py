@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import stat
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ from starlette.datastructures import Headers
 
 from app.auth import (
     COOKIE,
+    LINK_S,
     SESSION_S,
     Authenticator,
     BrowserSessions,
@@ -21,7 +23,7 @@ from app.auth import (
 )
 from app.settings import Settings
 from dragon.errors import AuthenticationError, ConfigurationError
-from dragon.keys import NamedKey
+from dragon.keys import NamedKey, digest_of
 from tests.app.conftest import KEY
 
 
@@ -159,3 +161,21 @@ def test_a_session_of_a_named_key_is_never_the_devices_own(tmp_path: Path) -> No
     assert (again.key_of(hers), again.key_of(own)) == (key.digest, "")
     again.end(hers)
     assert BrowserSessions(KEY, path).key_of(hers) is None
+
+
+def test_the_file_of_an_earlier_release_is_taken_over(tmp_path: Path) -> None:
+    path, now = tmp_path / "sessions.json", time.time()
+    key, code = NamedKey(name="anna", digest="0" * 64), one_time_code(KEY, now)
+    kept = {
+        "key": digest_of(KEY),
+        "sessions": {digest_of("own"): now + SESSION_S},
+        "named": {digest_of("hers"): [now + SESSION_S, key.digest]},
+        "spent": {code.rpartition(".")[0]: now + LINK_S},
+    }
+    path.write_text(json.dumps(kept))
+    auth = Authenticator(KEY, path)
+    assert not auth.accepts_code(code)
+    assert auth.accepts_code(one_time_code(KEY, now))  # and the file is written anew
+    for each in (auth, Authenticator(KEY, path)):
+        assert (each.sessions.key_of("own"), each.sessions.key_of("hers")) == ("", key.digest)
+        assert not each.accepts_code(code)

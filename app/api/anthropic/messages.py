@@ -198,6 +198,12 @@ class MessageStream(EventStream):
     comment = named("ping")
 
 
+class TokenCount(BaseModel):
+    """The number of tokens of a prompt."""
+
+    input_tokens: int
+
+
 @router.post("", response_model=MessageReply, responses={200: _EVENTS, **failures(404, 502, 503)})
 async def create_message(http: Request, body: MessagesBody, state: State) -> Response:
     """Answer a conversation, at once or as a stream."""
@@ -212,9 +218,9 @@ async def create_message(http: Request, body: MessagesBody, state: State) -> Res
 
 
 @router.post("/count_tokens", responses=failures(404))
-async def count_tokens(body: MessagesBody, state: State) -> dict[str, int]:
+async def count_tokens(body: MessagesBody, state: State) -> TokenCount:
     """Count the tokens of a message's prompt, including tools and template."""
     require_model(body.model, state.generation.model_name)
     chat = body.as_openai()
     ids = await chat_ids(chat, chat.messages, state.generation.tokenizer)
-    return {"input_tokens": len(ids)}
+    return TokenCount(input_tokens=len(ids))

@@ -60,13 +60,25 @@ class OllamaReply(BaseModel):
     dragon: Annotated[DragonReply | None, UNSENT] = None
 
 
+class OllamaFunction(BaseModel):
+    """The function of a call, with its arguments as an object."""
+
+    name: str
+    arguments: dict[str, Any]
+
+
+class OllamaCall(BaseModel):
+    id: str
+    function: OllamaFunction
+
+
 class OllamaTurn(BaseModel):
-    """The assistant's turn, or a piece of it; calls have their arguments as objects."""
+    """The assistant's turn, or a piece of it."""
 
     role: Literal["assistant"] = "assistant"
     content: str
     thinking: Annotated[str | None, UNSENT] = None
-    tool_calls: Annotated[list[dict[str, Any]] | None, UNSENT] = None
+    tool_calls: Annotated[list[OllamaCall] | None, UNSENT] = None
 
 
 class OllamaChatReply(OllamaReply):
@@ -76,10 +88,10 @@ class OllamaChatReply(OllamaReply):
     def of(cls, said: Said, **fields: Any) -> OllamaChatReply:
         """The reply with this content."""
         calls = [
-            {
-                "id": each.id,
-                "function": {"name": each.name, "arguments": json.loads(each.arguments)},
-            }
+            OllamaCall(
+                id=each.id,
+                function=OllamaFunction(name=each.name, arguments=json.loads(each.arguments)),
+            )
             for each in said.calls
         ]
         message = OllamaTurn(
@@ -235,11 +247,46 @@ async def _respond(
     return await respond(http, events, renderer, stream=body.stream is not False, kind=LineStream)
 
 
-# The kind of every model; what is unknown is empty.
-_DETAILS = {
-    "parent_model": "", "format": "", "family": "dragon", "families": ["dragon"],
-    "parameter_size": "", "quantization_level": "",
-}  # fmt: skip
+class OllamaDetails(BaseModel):
+    """The kind of a model; unknown fields are empty."""
+
+    parent_model: str = ""
+    format: str = ""
+    family: str = "dragon"
+    families: list[str] = ["dragon"]
+    parameter_size: str = ""
+    quantization_level: str = ""
+
+
+class OllamaModel(BaseModel):
+    """A model in the list. `digest` is of its name, `size` unknown."""
+
+    name: str
+    model: str
+    modified_at: str
+    size: int = 0
+    digest: str
+    details: OllamaDetails
+
+
+class OllamaModelList(BaseModel):
+    models: list[OllamaModel]
+
+
+class OllamaShown(BaseModel):
+    """The details of one model."""
+
+    modified_at: str
+    details: OllamaDetails
+    model_info: dict[str, str | int]
+    capabilities: list[str]
+    template: str = ""
+    parameters: str = ""
+    license: str = ""
+
+
+class OllamaVersion(BaseModel):
+    version: str
 
 
 class OllamaEmbeddings(BaseModel):
@@ -248,47 +295,50 @@ class OllamaEmbeddings(BaseModel):
     model: str
     embeddings: list[list[float]]
     total_duration: int
-    load_duration: int = 0
+    load_duration: int
     prompt_eval_count: int
 
 
+class OllamaEmbedding(BaseModel):
+    """The vector of a text."""
+
+    embedding: list[float]
+
+
 @router.get("/version")
-async def version() -> dict[str, str]:
+async def version() -> OllamaVersion:
     """The version of Ollama whose API this is."""
-    return {"version": VERSION}
+    return OllamaVersion(version=VERSION)
 
 
 @router.get("/tags")
-@router.get("/ps")
-async def tags(state: State) -> dict[str, list[dict[str, Any]]]:
-    """The language model and the embedder, which are always loaded. `digest` is of a name."""
+@router.get("/ps", name="running")
+async def tags(state: State) -> OllamaModelList:
+    """The language model and the embedder, which are always loaded."""
     names = (state.generation.model_name, state.embeddings.model_name)
-    return {
-        "models": [
-            {
-                "name": name,
-                "model": name,
-                "modified_at": _since(state),
-                "size": 0,
-                "digest": hashlib.sha256(name.encode()).hexdigest(),
-                "details": _DETAILS,
-            }
+    return OllamaModelList(
+        models=[
+            OllamaModel(
+                name=name,
+                model=name,
+                modified_at=_since(state),
+                digest=hashlib.sha256(name.encode()).hexdigest(),
+                details=OllamaDetails(),
+            )
             for name in names
         ]
-    }
+    )
 
 
 @router.post("/embeddings", responses=failures(404))
-async def embed_prompt(
-    http: Request, body: OllamaEmbeddingBody, state: State
-) -> dict[str, list[float]]:
+async def embed_prompt(http: Request, body: OllamaEmbeddingBody, state: State) -> OllamaEmbedding:
     """Embed one text, as older programs ask."""
     asked = OllamaEmbedBody(model=body.model, input=[body.prompt])
-    return {"embedding": (await embed(http, asked, state)).embeddings[0]}
+    return OllamaEmbedding(embedding=(await embed(http, asked, state)).embeddings[0])
 
 
 @router.post("/show", responses=failures(404))
-async def show(body: OllamaShowBody, state: State) -> dict[str, Any]:
+async def show(body: OllamaShowBody, state: State) -> OllamaShown:
     """A model's capabilities and its context length."""
     generation, embeddings = state.generation, state.embeddings
     tools = ["tools"] if generation.tokenizer.call_form is not None else []
@@ -299,17 +349,16 @@ async def show(body: OllamaShowBody, state: State) -> dict[str, Any]:
     if body.name not in served:
         raise UnknownModelError(body.name, generation.model_name)
     context_length, capabilities = served[body.name]
-    return {
-        "modified_at": _since(state),
-        "details": _DETAILS,
-        "model_info": {
+    return OllamaShown(
+        modified_at=_since(state),
+        details=OllamaDetails(),
+        model_info={
             "general.architecture": "dragon",
             "general.basename": body.name,
             "dragon.context_length": context_length,
         },
-        "capabilities": capabilities,
-        **dict.fromkeys(("template", "parameters", "license"), ""),
-    }
+        capabilities=capabilities,
+    )
 
 
 @router.post("/embed", responses=failures(404))
@@ -327,6 +376,7 @@ async def embed(http: Request, body: OllamaEmbedBody, state: State) -> OllamaEmb
         model=body.model,
         embeddings=vectors.tolist(),
         total_duration=time.monotonic_ns() - began,
+        load_duration=0,
         prompt_eval_count=tokens,
     )
 

@@ -42,12 +42,18 @@ class EmbeddingObject(BaseModel):
     embedding: list[float] | str
 
 
+class EmbeddingUsage(BaseModel):
+    """Tokens of the inputs, special ones included."""
+
+    prompt_tokens: int
+    total_tokens: int
+
+
 class EmbeddingList(BaseModel):
     object: Literal["list"]
     data: list[EmbeddingObject]
     model: str
-    # Tokens of the inputs, special ones included.
-    usage: dict[Literal["prompt_tokens", "total_tokens"], int]
+    usage: EmbeddingUsage
 
 
 @router.post("", response_model=EmbeddingList, responses=failures(404))

@@ -12,9 +12,9 @@ import orjson
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from app.api.openai.field_types import UNSENT, conflict
+from app.api.openai.field_types import UNSENT, conflict, invalid
 from app.api.openai.paging import Deleted, Order, Page, Paging
 from app.container import State
 from app.documents.ingestion import Progress
@@ -30,6 +30,13 @@ from dragon.retrieval.chunking import PAGE_BREAK
 router = APIRouter(prefix="/v1", tags=["files"])
 
 _PIECE = 1 << 16
+
+
+def _decimal(text: Any) -> Any:
+    """Digits only: pydantic reads 3600.0 and 3_600 as numbers, too."""
+    if isinstance(text, str) and not text.isdecimal():
+        raise invalid("must be a whole number")
+    return text
 
 
 class UploadFields(BaseModel):
@@ -48,7 +55,8 @@ class UploadFields(BaseModel):
     replace: bool = False
     anchor: Annotated[Literal["created_at"] | None, Field(alias="expires_after[anchor]")] = None
     lifetime_s: Annotated[
-        int | None, Field(alias="expires_after[seconds]", ge=3600, le=30 * 24 * 3600)
+        Annotated[int, Field(ge=3600, le=30 * 24 * 3600), BeforeValidator(_decimal)] | None,
+        Field(alias="expires_after[seconds]"),
     ] = None
 
     @model_validator(mode="after")
@@ -104,7 +112,8 @@ class FileObject(BaseModel):
         return found.model_copy(update={"localizable": details.get("localizable"), "shared_by": by})
 
 
-FileList = Page[FileObject]
+class FileList(Page[FileObject]):
+    """A page of files."""
 
 
 class Collection(BaseModel):

@@ -31,6 +31,12 @@ class Tokenized(BaseModel):
     token_strs: list[str] | None = None
 
 
+class Detokenized(BaseModel):
+    """The text of ids."""
+
+    prompt: str
+
+
 @router.post("/tokenize")
 async def tokenize(body: TokenizeBody, state: State) -> Tokenized:
     """The ids of a prompt or a chat for the model."""
@@ -50,12 +56,12 @@ async def tokenize(body: TokenizeBody, state: State) -> Tokenized:
 
 
 @router.post("/detokenize")
-async def detokenize(body: DetokenizeBody, state: State) -> dict[str, str]:
+async def detokenize(body: DetokenizeBody, state: State) -> Detokenized:
     """The text of ids, with special tokens spelt out."""
     tokenizer, _ = _of_model(body.model, state)
     name = body.model or state.generation.model_name
     tokens = known(body.tokens, tokenizer, name, "tokens")
-    return {"prompt": await asyncio.to_thread(tokenizer.decode, tokens, special=True)}
+    return Detokenized(prompt=await asyncio.to_thread(tokenizer.decode, tokens, special=True))
 
 
 async def chat_ids(

@@ -338,6 +338,8 @@ async def search_store(store_id: str, body: StoreSearchBody, state: State) -> St
 async def create_batch(store_id: str, body: BatchBody, state: State) -> FileBatch:
     """Put several files into a store. A batch is not stored: its id lists its files."""
     wanted = list(dict.fromkeys([*body.file_ids, *(file.file_id for file in body.files)]))
+    if len(wanted) > MAX_FILES:
+        raise wrong("file_ids", f"a batch has at most {MAX_FILES} files, `files` included")
     await _put(wanted, store_id, "file_ids", state)
     return await get_batch(
         store_id, _BATCH + ".".join(each.removeprefix(_FILE) for each in wanted), state
@@ -345,7 +347,7 @@ async def create_batch(store_id: str, body: BatchBody, state: State) -> FileBatc
 
 
 @router.get("/{store_id}/file_batches/{batch_id}")
-@router.post("/{store_id}/file_batches/{batch_id}/cancel")
+@router.post("/{store_id}/file_batches/{batch_id}/cancel", name="cancel_batch")
 async def get_batch(store_id: str, batch_id: str, state: State) -> FileBatch:
     """The progress of a batch. Its files were put into the store at once: none is cancelled."""
     store, ids = await _store_of(store_id, state), _ids(batch_id)

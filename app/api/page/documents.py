@@ -18,7 +18,6 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 
 from app.api.openai.field_types import Strict
-from app.api.openai.openapi import failures
 from app.api.page.markdown import render
 from app.container import AppState, State
 from app.documents.folders.folders import FileState, Folder
@@ -64,7 +63,7 @@ class Deletion(Some):
     redact: bool = False
 
 
-@router.get("/documents/{document}/view", tags=_DOCUMENTS, responses=failures(404))
+@router.get("/documents/{document}/view", tags=_DOCUMENTS)
 async def view(
     document: str, state: State, start: Place, end: Place, mark: Place = 0, until: Place = 0
 ) -> dict[str, Any]:
@@ -87,7 +86,7 @@ async def view(
     return part | {"page": page, "pages": pages}
 
 
-@router.get("/documents/{document}/page", tags=_DOCUMENTS, responses=failures(404))
+@router.get("/documents/{document}/page", tags=_DOCUMENTS)
 async def page(
     document: str,
     state: State,
@@ -197,13 +196,13 @@ async def add_folder(folder: NewFolder, state: State) -> dict[str, Any]:
         return _view(await folders.get(identity))
 
 
-@router.get("/folders/{folder}", tags=_FOLDERS, responses=failures(404))
+@router.get("/folders/{folder}", tags=_FOLDERS)
 async def get_folder(folder: str, state: State) -> dict[str, Any]:
     """One folder."""
     return _view(await state.documents.folders.get(folder))
 
 
-@router.get("/folders/{folder}/files", tags=_FOLDERS, responses=failures(404))
+@router.get("/folders/{folder}/files", tags=_FOLDERS)
 async def list_files(
     folder: str,
     state: State,
@@ -219,7 +218,7 @@ async def list_files(
     }
 
 
-@router.delete("/folders/{folder}", tags=_FOLDERS, responses=failures(404))
+@router.delete("/folders/{folder}", tags=_FOLDERS)
 async def remove_folder(folder: str, state: State) -> dict[str, Any]:
     """Stop following a folder; its documents are deleted, its files stay as they are."""
     await state.documents.folders.remove(folder)

@@ -96,13 +96,26 @@ class Reasoning(BaseModel):
 Output = FileSearchCall | Reasoning | OutputMessage | FunctionCall
 
 
+class InputDetails(BaseModel):
+    """Details of the prompt's tokens."""
+
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+
+
+class OutputDetails(BaseModel):
+    """Details of the answer's tokens."""
+
+    reasoning_tokens: int = 0
+
+
 class ResponseUsage(BaseModel):
     """Tokens of the conversation and of the answer; retrieved documents do not count."""
 
     input_tokens: int
-    input_tokens_details: dict[str, int] = {"cached_tokens": 0, "cache_write_tokens": 0}
+    input_tokens_details: InputDetails = InputDetails()
     output_tokens: int
-    output_tokens_details: dict[str, int] = {"reasoning_tokens": 0}
+    output_tokens_details: OutputDetails = OutputDetails()
     total_tokens: int
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from app.generation import answer
 from app.generation.answer import AnswerDetails, Citations, Trace
-from app.generation.events import Citation, Source, TokenDetail
+from app.generation.events import Citation, GenerationRequest, Source, TokenDetail
 from dragon.inference import distribution
 from dragon.inference.distribution import DetailedSide, FullDistribution
 from dragon.inference.tokenizer import Tokenizer
@@ -195,3 +195,13 @@ def test_a_character_of_several_tokens_is_where_it_is_complete(tokenizer: Tokeni
     assert set(spans[1:-2]) == {(1, 1)}
     assert spans[-2] == (1, 2)
     assert b"".join(tokenizer.piece(detail.token) for detail in table.told).decode() == text
+
+
+def test_the_clients_chat_counts_where_the_clouds_part_is_written_from(
+    tokenizer: Tokenizer,
+) -> None:
+    asked = GenerationRequest((20, 21, 22, 23), "And then?", cloud_conversation=(22,))
+    given = asked.given()
+    assert given.conversation == (22,)
+    assert given.prompt_tokens(tokenizer) == asked.prompt_tokens(tokenizer)
+    assert given.given() is given

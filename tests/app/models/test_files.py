@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.models.model import ModelKind, gguf, in_usual_folders, ollama
+from app.models.model import ModelKind, gguf, in_usual_folders, lm_studio, ollama
 from dragon.inference.backends.llama_cpp.gguf import GgufHeader
 
 
@@ -57,7 +57,7 @@ def test_ollamas_folder_can_be_elsewhere_and_a_damaged_manifest_is_none(
 def test_lm_studios_folders_old_and_new(tmp_path: Path, embedded_gguf: Path) -> None:
     new, old = tmp_path / ".lmstudio/models", tmp_path / ".cache/lm-studio/models"
     put(embedded_gguf, new / "publisher/repository/a.gguf", old / "publisher/repository/b.gguf")
-    assert [model.name for model in in_usual_folders(tmp_path, tmp_path)] == ["a", "b"]
+    assert [model.name for model in lm_studio(tmp_path)] == ["a", "b"]
 
 
 def test_the_data_directory_and_downloads(tmp_path: Path, embedded_gguf: Path) -> None:

@@ -47,6 +47,21 @@ def test_a_file_counts_once_and_names_are_distinct(home: Path, embedded_gguf: Pa
     assert names == [EMBEDDED_WRITER.stem, "a", str(home / "models/a.gguf")]
 
 
+def test_a_short_name_is_lm_studios_file_before_the_hubs(home: Path, embedded_gguf: Path) -> None:
+    theirs = home / ".lmstudio/models/a.gguf"
+    hub = home / "hub/models--someone--a"
+    commit = "0" * 40
+    cached = hub / "snapshots" / commit / "a.gguf"
+    for path in (theirs, cached):
+        path.parent.mkdir(parents=True)
+        shutil.copy(embedded_gguf, path)
+    (hub / "refs").mkdir()
+    (hub / "refs/main").write_text(commit)
+    listing = look(Settings(_env_file=None))
+    assert listing.named("a").setting == str(theirs)
+    assert listing.named(str(cached)).where == "Hugging Face cache"
+
+
 def test_it_tells_the_model_in_use_from_that_of_the_next_start(
     home: Path, embedded_gguf: Path
 ) -> None:

@@ -102,8 +102,12 @@ def test_logprobs(client: ollama.Client, generation: FakeGeneration) -> None:
 def test_where_it_comes_from_if_that_is_asked_for(http: httpx.Client) -> None:
     body = {"model": MODEL, "messages": ASK, "stream": False}
     assert "dragon" not in http.post("/api/chat", json=body).json()
-    own = http.post("/api/chat", json=body | {"dragon": {"private": True}}).json()["dragon"]
-    assert own["choices"][0]["sources"][0]["title"] == "note.txt"
+    for wanted in (False, True):
+        dragon = {"private": True, "provenance": wanted}
+        own = http.post("/api/chat", json=body | {"dragon": dragon}).json()["dragon"]
+        (choice,) = own["choices"]
+        assert choice["sources"][0]["title"] == "note.txt"
+        assert ("provenance" in choice) == wanted
 
 
 def test_a_request_to_load_the_model_writes_nothing(

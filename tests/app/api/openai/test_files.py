@@ -61,6 +61,8 @@ def test_a_file_that_expires(library: str, client: httpx.Client) -> None:
     for changed, param in (
         ({"expires_after[seconds]": "3599"}, "expires_after[seconds]"),
         ({"expires_after[seconds]": "soon"}, "expires_after[seconds]"),
+        ({"expires_after[seconds]": "3600.0"}, "expires_after[seconds]"),
+        ({"expires_after[seconds]": "3_600"}, "expires_after[seconds]"),
         ({"expires_after[anchor]": "now"}, "expires_after[anchor]"),
         ({"expires_after": "3600"}, "expires_after"),
     ):

@@ -46,6 +46,11 @@ async def test_calls_are_for_models_with_tools(client: httpx.AsyncClient) -> Non
     turns = [*MESSAGES, {"role": "tool", "content": "In a box."}]
     reply = await client.post("/tokenize", json={"messages": turns})
     assert error_of(reply)["param"] == "messages"
+    tool = {"type": "function", "function": {"name": "find_key"}}
+    asked: dict[str, Any] = {"messages": MESSAGES, "tools": [tool]}
+    reply = await client.post("/tokenize", json=asked)
+    assert error_of(reply)["param"] == "tools"
+    assert await tokenized(client, **asked, tool_choice="none")
 
 
 async def test_a_chat(client: httpx.AsyncClient, generation: FakeGeneration) -> None:

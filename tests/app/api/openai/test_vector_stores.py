@@ -129,3 +129,14 @@ def test_a_batch_of_files(client: openai.OpenAI) -> None:
     assert {file.id for file in files} == set(ids)
     with pytest.raises(openai.NotFoundError):
         client.vector_stores.file_batches.retrieve("vsfb", vector_store_id=store.id)
+
+
+def test_a_batch_over_both_lists_is_of_at_most_100_files(client: openai.OpenAI) -> None:
+    store = client.vector_stores.create(name="home")
+    listed = {
+        "file_ids": [f"file-{number}" for number in range(60)],
+        "files": [{"file_id": f"file-{number}"} for number in range(59, 101)],
+    }
+    with pytest.raises(openai.BadRequestError, match="at most 100 files") as caught:
+        client.post(f"/vector_stores/{store.id}/file_batches", body=listed, cast_to=object)
+    assert caught.value.param == "file_ids"
