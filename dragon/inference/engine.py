@@ -31,7 +31,7 @@ from dragon.errors import (
 )
 from dragon.inference.backends.backend import PIECE, Backend
 from dragon.inference.decoder import BY_MODEL, Decoder, Decoding, forward
-from dragon.inference.fairness import NOBODY, Caller, Household, SharedQueue, TurnLength, shared
+from dragon.inference.fairness import NOBODY, Caller, Household, SharedQueue, TurnLength, Turns
 from dragon.inference.kv_store import KVStore
 from dragon.inference.rows import Row
 from dragon.localizable import localizable
@@ -112,6 +112,7 @@ class Engine:
         self._callers: dict[Decoder, Caller] = {}
         self._rests: dict[Household, float] = {}  # until when answers pause after a mask
         self._turn = TurnLength()
+        self._turns = Turns()
         self._patience = 0.0
         self._rested = 0.0  # when the next idle job may run beside answers
         self._thread = threading.Thread(target=self._loop, name="engine", daemon=True)
@@ -311,7 +312,7 @@ class Engine:
             (resting if rests else ready).append(step)
         if not ready:
             ready, resting = resting, []
-        taken, left = shared(
+        taken, left = self._turns.shared(
             ready,
             lambda step: self._caller_of(step.decoder),
             self._turn.most,

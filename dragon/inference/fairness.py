@@ -155,40 +155,57 @@ def due(wanted: Mapping[Household, int]) -> int:
     )
 
 
-def shared(
-    items: Sequence[T],
-    caller_of: Callable[[T], Caller],
-    most: int,
-    most_of_several: Callable[[int], int] | None = None,
-) -> tuple[list[T], list[T]]:
-    """At most `most` items, and those left over, in order.
+class Turns:
+    """Shares turns of limited length among households, in proportion to their weights.
 
-    Households get shares in proportion to their weights, and the callers of one take turns. A
-    single caller has all of its items served. Several households get no more than
-    `most_of_several`, if given, makes of the number `due`.
+    As in `SharedQueue`, each item advances its household's clock by 1 / weight. A turn has the
+    items that end first by these clocks; in the order of their starts, a light household would get
+    too much of a short turn. Clocks are kept while somebody waits, so that it gets no less either.
     """
-    turns = Counter[Caller]()
-    queues: dict[Household, list[tuple[int, int]]] = {}
-    for index, item in enumerate(items):
-        caller = caller_of(item)
-        turns[caller] += 1
-        queues.setdefault(caller.household, []).append((turns[caller], index))
-    if len(queues) > 1 and most_of_several is not None:
-        wanted = {household: len(queue) for household, queue in queues.items()}
-        most = min(most, most_of_several(due(wanted)))
-    if len(turns) < 2 or len(items) <= most:
-        return list(items), []
-    # In the order of their ends: in that of their starts, a light household would get too much.
-    order = sorted(
-        (place / household.weight, index)
-        for household, queue in queues.items()
-        for place, (_, index) in enumerate(sorted(queue), start=1)
-    )
-    chosen = {index for _, index in order[:most]}
-    return (
-        [item for index, item in enumerate(items) if index in chosen],
-        [item for index, item in enumerate(items) if index not in chosen],
-    )
+
+    def __init__(self) -> None:
+        self._clocks: dict[Household, float] = {}
+
+    def shared(
+        self,
+        items: Sequence[T],
+        caller_of: Callable[[T], Caller],
+        most: int,
+        most_of_several: Callable[[int], int] | None = None,
+    ) -> tuple[list[T], list[T]]:
+        """At most `most` items, and those left over, in order.
+
+        The callers of one household take turns. A single caller has all of its items served.
+        Several households get no more than `most_of_several`, if given, makes of the number `due`.
+        """
+        turns = Counter[Caller]()
+        queues: dict[Household, list[tuple[int, int]]] = {}
+        for index, item in enumerate(items):
+            caller = caller_of(item)
+            turns[caller] += 1
+            queues.setdefault(caller.household, []).append((turns[caller], index))
+        if len(queues) > 1 and most_of_several is not None:
+            wanted = {household: len(queue) for household, queue in queues.items()}
+            most = min(most, most_of_several(due(wanted)))
+        if len(turns) < 2 or len(items) <= most:
+            self._clocks.clear()
+            return list(items), []
+        now = min((at for each, at in self._clocks.items() if each in queues), default=0.0)
+        starts = {household: self._clocks.get(household, now) for household in queues}
+        order = sorted(
+            (starts[household] + place / household.weight, index)
+            for household, queue in queues.items()
+            for place, (_, index) in enumerate(sorted(queue), start=1)
+        )
+        chosen = {index for _, index in order[:most]}
+        self._clocks = {each: at for each, at in self._clocks.items() if at > now}
+        for household, queue in queues.items():
+            served = sum(index in chosen for _, index in queue)
+            self._clocks[household] = starts[household] + served / household.weight
+        return (
+            [item for index, item in enumerate(items) if index in chosen],
+            [item for index, item in enumerate(items) if index not in chosen],
+        )
 
 
 class TurnLength:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
-from dragon.inference.fairness import Caller, FairQueue, Household, SharedQueue, due, shared
+from dragon.inference.fairness import Caller, FairQueue, Household, SharedQueue, Turns, due
 
 
 def test_callers_take_turns_and_each_keeps_its_order() -> None:
@@ -35,24 +37,24 @@ def alone(item: str) -> Caller:
 
 def test_a_turn_is_shared_and_nothing_is_left_out() -> None:
     items = [*(f"a{number}" for number in range(10)), "b0", "c0", "c1"]
-    chosen, rest = shared(items, alone, 5)
+    chosen, rest = Turns().shared(items, alone, 5)
     assert chosen == ["a0", "a1", "b0", "c0", "c1"]
     assert sorted([*chosen, *rest]) == sorted(items)
     assert rest == [f"a{number}" for number in range(2, 10)]
-    assert shared(items[:10], alone, 5) == (items[:10], [])
+    assert Turns().shared(items[:10], alone, 5) == (items[:10], [])
 
 
 def test_one_with_many_callers_has_no_more_of_a_turn() -> None:
     """Which would be so if the eight lanes of one key took turns with another's one."""
     items = [*(f"a{number}" for number in range(8)), "b0", "b1", "b2", "b3"]
-    chosen, _ = shared(items, lambda item: Caller(Household(item[0]), item), 6)
+    chosen, _ = Turns().shared(items, lambda item: Caller(Household(item[0]), item), 6)
     assert chosen == ["a0", "a1", "a2", "b0", "b1", "b2"]
 
 
 def test_a_turn_goes_by_weight() -> None:
     weights = {"a": Household("a", 3), "b": Household("b", 1)}
     items = [*(f"a{number}" for number in range(9)), *(f"b{number}" for number in range(9))]
-    chosen, _ = shared(items, lambda item: Caller(weights[item[0]], ""), 8)
+    chosen, _ = Turns().shared(items, lambda item: Caller(weights[item[0]], ""), 8)
     assert [item[0] for item in chosen] == ["a"] * 6 + ["b"] * 2
 
 
@@ -60,9 +62,32 @@ def test_a_turn_goes_by_weight() -> None:
 def test_a_light_one_gets_no_more_than_its_share_of_a_short_turn(most: int, light: int) -> None:
     weights = {"a": Household("a", 1), "b": Household("b", 4)}
     items = [f"{name}{number}" for name in "ab" for number in range(10)]
-    chosen, rest = shared(items, lambda item: Caller(weights[item[0]], ""), most)
+    chosen, rest = Turns().shared(items, lambda item: Caller(weights[item[0]], ""), most)
     assert [item[0] for item in chosen] == ["a"] * light + ["b"] * (most - light)
     assert sorted([*chosen, *rest]) == sorted(items)
+
+
+@pytest.mark.parametrize(
+    ("weights", "most"), [({"a": 0.5, **dict.fromkeys("bcdefghij", 1)}, 8), ({"a": 1, "b": 20}, 5)]
+)
+@pytest.mark.parametrize("away", [0, 1])
+def test_over_many_turns_a_light_one_has_its_share(
+    weights: dict[str, float], most: int, away: int
+) -> None:
+    """Also if the others' next items come a turn later, as those of an answer in two places do."""
+    turns, served = Turns(), Counter[str]()
+    waiting = [name for name in weights for _ in range(20)]
+    coming: list[list[str]] = [[] for _ in range(away)]
+    for _ in range(200):
+        chosen, left = turns.shared(
+            waiting, lambda name: Caller(Household(name, weights[name]), name), most
+        )
+        served.update(chosen)
+        coming.append(chosen)
+        waiting = [*left, *coming.pop(0)]
+    for name, weight in weights.items():
+        due = 200 * most * weight / sum(weights.values())
+        assert served[name] == pytest.approx(due, rel=0.1, abs=4)
 
 
 def test_a_queue_goes_by_weight_and_by_turns_within() -> None:
@@ -113,15 +138,15 @@ def test_who_works_without_pause_keeps_his_place() -> None:
 
 def test_households_have_what_the_least_wanting_one_has_and_little_more() -> None:
     items = [*(f"a{number}" for number in range(32)), "b0", "c0"]
-    chosen, rest = shared(items, alone, 100, lambda due: due)
+    chosen, rest = Turns().shared(items, alone, 100, lambda due: due)
     assert chosen == ["a0", "b0", "c0"]
     assert sorted([*chosen, *rest]) == sorted(items)
-    chosen, _ = shared(items, alone, 100, lambda due: due + 2)
+    chosen, _ = Turns().shared(items, alone, 100, lambda due: due + 2)
     assert chosen == ["a0", "a1", "a2", "b0", "c0"]
-    chosen, _ = shared(items, alone, 4, lambda due: due + 2)
+    chosen, _ = Turns().shared(items, alone, 4, lambda due: due + 2)
     assert chosen == ["a0", "a1", "b0", "c0"]
     # Of one household's, whoever is alone has all.
-    assert shared(items[:32], alone, 100, lambda due: due) == (items[:32], [])
+    assert Turns().shared(items[:32], alone, 100, lambda due: due) == (items[:32], [])
 
 
 def test_what_is_due_goes_by_weight() -> None:
