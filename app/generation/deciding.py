@@ -80,7 +80,7 @@ class Decider:
         """Decide about a request that the cloud may take part in.
 
         `local` is for this device: what it hides may not leave. The cloud's question is still to be
-        `rewritten` from its view of the chat, and is the whole chat if a line is quoted.
+        `rewritten` from its view of the chat. If a line is quoted, the chat is that question alone.
         """
         if_needed = local.cloud is Cloud.WHEN_NEEDED
         found = await self.retrieval.find(local) if if_needed else None

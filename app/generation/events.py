@@ -163,8 +163,11 @@ class GenerationRequest:
 
     @property
     def hides(self) -> bool:
-        """Whether the cloud is given less than the whole conversation."""
-        return self.shown != self.conversation
+        """Whether the cloud is given less than the whole conversation.
+
+        Its turns count, too, where the question stands alone: the device's search follows them.
+        """
+        return self.shown != self.conversation or self.cloud_messages != self.messages
 
     def given(self) -> GenerationRequest:
         """The request with the cloud's part only; a joint run is made from nothing else.

@@ -159,10 +159,7 @@ class GenerationService:
             yield take(replace(end, stats={**end.stats, **account.sent}))
 
     def _note_asked(self, decided: Decision, account: Account) -> None:
-        """Record what the cloud is asked with.
-
-        That is the user's words, and whose line begins the answer.
-        """
+        """Record what the cloud is asked with: the user's words, and whose line comes first."""
         request = decided.request
         if request.joint:
             account.given(request.given_parts(self.tokenizer.decode))

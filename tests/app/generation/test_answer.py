@@ -17,7 +17,7 @@ from app.generation.answer import AnswerDetails, Citations, Trace
 from app.generation.events import Citation, GenerationRequest, Source, TokenDetail
 from dragon.inference import distribution
 from dragon.inference.distribution import DetailedSide, FullDistribution
-from dragon.inference.tokenizer import Tokenizer
+from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.protocol.state import Settled
 from dragon.sampling.mixture import Side
 from dragon.sampling.quantized import cut
@@ -205,3 +205,14 @@ def test_the_clients_chat_counts_where_the_clouds_part_is_written_from(
     assert given.conversation == (22,)
     assert given.prompt_tokens(tokenizer) == asked.prompt_tokens(tokenizer)
     assert given.given() is given
+
+
+def test_a_joint_answer_follows_no_turn_that_the_cloud_was_not_given() -> None:
+    """Also where the question stands alone, so that both sides have the same tokens."""
+    private, asked = Message("user", "Who is my doctor?"), Message("user", "And in March?")
+    whole = GenerationRequest(
+        (20,), "And in March?", messages=(private, asked), cloud_messages=(asked,)
+    )
+    assert whole.hides
+    assert whole.given().messages == (asked,)
+    assert not whole.given().hides
