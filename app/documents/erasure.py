@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import String, delete, select, type_coerce
-from sqlalchemy.exc import OperationalError, SQLAlchemyError
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.cancellation import pause
@@ -218,7 +218,7 @@ async def expire(
                 with suppress(NotFoundError):  # deleted meanwhile
                     await delete(document)
                 left = _LONGEST_S
-        except (SQLAlchemyError, OSError):
+        except Exception:  # whatever it is, other documents still expire
             log.exception("expired documents could not be deleted; trying again")
             left = _LONGEST_S
         await pause(changed, min(left, _LONGEST_S))
