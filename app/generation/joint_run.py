@@ -164,7 +164,7 @@ class JointRun(DeviceRun):
     def _put_off(self, refusal: Refusal) -> None:
         """Continue alone, and ask again when the cloud has room.
 
-        If that is soon, an answer without text waits for it as it would for a late cloud.
+        If that is soon, an answer without text waits for it.
         """
         self._forget_time()
         loop, wait_s = asyncio.get_running_loop(), refusal.again - time.monotonic()

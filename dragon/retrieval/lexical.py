@@ -101,17 +101,19 @@ def lacking(question: str, passages: Sequence[str]) -> list[float]:
 def without(question: str, about: str) -> str:
     """A question without the names of what a document is `about`, compared by stem; else "".
 
-    That is its title and, of each further line ("Patient: Tobias Wrenn, born in 1988"), the name
-    that stands first. Nothing is left out where the question has names of several lines: who wrote
-    to whom is another matter.
+    That is its title and, of each field ("Patient: Tobias Wrenn, born in 1988"), the name that
+    stands first. Nothing is left out where the question has names of several fields: who wrote to
+    whom is another matter.
     """
     title, *fields = about.splitlines() or [""]
+    if ": " in title:  # as in a mail
+        title, fields = "", [title, *fields]
     values = [field.partition(": ")[2] or field for field in fields]
     asked = {stem(word) for word in content_words(question) if word.isalpha()}
     named = [_stems(found.group()) & asked for each in values if (found := _NAME.match(each))]
     meant = [names for names in named if names]
     there = _stems(title) & asked | set[str]().union(*meant if len(meant) == 1 else ())
-    if not there:
+    if len(meant) > 1 or not there:
         return ""
 
     def left(found: re.Match[str]) -> str:

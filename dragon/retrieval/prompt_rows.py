@@ -23,7 +23,7 @@ from dragon.retrieval.query_parsing import plain
 from dragon.retrieval.relevance import BARE_RELEVANCE, Hit
 from dragon.sampling.role import Role
 
-_SPACE = re.compile(r"\s*\n\s*(?=([-*•–]|\d{1,2}[.)])\s)|\s+")  # a group before an entry
+_SPACE = re.compile(r"\s+(?=([-*•–]|\d{1,2}[.)])\s)?")  # its group: an entry of a list follows
 
 
 class Answers(StrEnum):
@@ -85,7 +85,10 @@ def bare_row(
 
 def quotes_of(tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[Quote, ...]:
     """These texts as quotes, each in one line but for the entries of lists."""
-    lines = [_SPACE.sub(lambda space: "\n" if space[1] else " ", text.strip()) for text in texts]
+    lines = [
+        _SPACE.sub(lambda space: "\n" if space[1] and "\n" in space[0] else " ", text.strip())
+        for text in texts
+    ]
     return tuple(
         Quote(tuple(tokenizer.encode(line)), tuple(tokenizer.encode(f" {line}"))) for line in lines
     )

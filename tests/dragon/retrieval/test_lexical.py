@@ -141,3 +141,9 @@ def test_a_question_is_shortened_by_the_names_of_what_a_document_is_about(
 ) -> None:
     about = "Ilse's Clinic\nPatient: Tobias Wrenn, born 1988\nTo: Ada Orr\nParking: car park, quay"
     assert without(question, about) == shorter
+
+
+def test_who_wrote_to_whom_is_no_name_of_what_a_mail_is_about() -> None:
+    mail = "From: Ada Orr <ada@post.example>\nTo: Ben Holt\nSubject: Boiler"
+    assert without("What did Ben write to Ada?", mail) == ""
+    assert without("When does Ada come?", mail) == "When does come?"
