@@ -6,6 +6,7 @@ expensive hotel in Paris" is none for a table of bicycles.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
@@ -56,10 +57,10 @@ class Reading:
         """The query of the table that it is; None if it may be about something else."""
         if cell := cell_named(self._whole, self._table):
             return cell
-        if self._no_days or wording.BEYOND.search(wording.COMPARED.sub("", self._text)):
+        if self._no_days:
             return None
         self._read()
-        found = None if self._words.unsure else self._asked_for()
+        found = None if self._words.unsure or self._says_more() else self._asked_for()
         if found is None:
             return None
         over = [column for column in found.columns if column in self._table.numeric]
@@ -98,7 +99,7 @@ class Reading:
         self._words.take(words(said[0]))
         if self._unaccounted() or self._operation is not Operation.CELLS or self._words.unsure:
             return None
-        if wording.COMPARED.search(self._text) or wording.BEYOND.search(self._text):
+        if wording.AMOUNT.search(self._text) or self._says_more():
             return None
         if not self._conditions:
             single = before.operation is Operation.CELLS and self._columns
@@ -305,6 +306,18 @@ class Reading:
         return any(alike(noun, each) for each in self._rows) or named_by(noun, first)
 
     # How it asks.
+
+    def _says_more(self) -> bool:
+        """Whether it says what no query expresses: "all but food", "under Max", "after the cinema".
+
+        Amounts, cells and columns may be named in such words: "Turin (without stock)".
+        """
+        text = wording.AMOUNT.sub(" , ", self._text)
+        cells = (value for each in self._conditions for value in each.values)
+        for named in (*cells, *self._table.columns):
+            if " " in named:
+                text = re.sub(re.escape(named), " , ", text, flags=re.IGNORECASE)
+        return wording.BEYOND.search(text.lstrip()) is not None
 
     def _lists(self) -> bool:
         """Whether it asks for rows; by their own names, if it says nothing of what is asked."""
