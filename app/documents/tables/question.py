@@ -109,8 +109,17 @@ class Reading:
         # Another cell stands for one of the same column; or is the first condition.
         if self._columns or (own and not new <= own | days):
             return None
-        kept = (each for each in before.conditions if each.column not in new)
-        return replace(before, conditions=(*kept, *self._conditions))
+        kept = [each for each in before.conditions if each.column not in new]
+        self._conditions = kept + self._conditions
+        self._columns = list(before.columns)
+        figure = before.operation not in (Operation.CELLS, Operation.ROWS, Operation.COUNT)
+        if figure and self._signed(before.columns, before):
+            return None
+        if before.operation is Operation.SUM and self._is_unsure():
+            return None
+        if self._compares and self._compares_sums():
+            return None
+        return replace(before, conditions=tuple(self._conditions))
 
     # What it asks for.
 
@@ -148,7 +157,12 @@ class Reading:
 
     @property
     def _compares(self) -> bool:
-        return self._against is not None or wording.AMOUNT.search(self._text) is not None
+        """Whether amounts are compared: one that it names, or one of a column."""
+        return wording.AMOUNT.search(self._text) is not None or any(
+            each.other is not None
+            or (each.relation in wording.RELATIONS.values() and each.column in self._table.numeric)
+            for each in self._conditions
+        )
 
     def _asked_for(self) -> TableQuery | None:
         """The operation and its columns; what it asks for but these is in the conditions."""

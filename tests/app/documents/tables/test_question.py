@@ -298,6 +298,29 @@ def test_a_question_may_change_the_one_before(
     assert following([*elsewhere, (turns[-1], "")], table, title) is None
 
 
+def test_what_changes_a_question_is_held_to_what_a_question_is() -> None:
+    """Of Salary no sum is that of expenses, and the goals of a team may be those of its players."""
+    lines = "".join(
+        f"no: {no}; kind: {kind}; paid by: {by}; amount: {amount}\n"
+        for no, (kind, by, amount) in enumerate(
+            [("Food", "Ada", "-40"), ("Salary", "Ada", "900"), ("Food", "Ben", "-20"),
+             ("Salary", "Ben", "800"), ("Salary", "Ben", "-5")]
+        )
+    )  # fmt: skip
+    (table,) = tables_in(lines)
+    before = "How much did we spend on food?"
+    whole = answer(before, table, "account.csv")
+    assert whole is not None
+    for asked, text in {
+        "And on salary?": None,
+        "And each time on food?": None,
+        "And for Ben?": None,
+        "What about food?": "amount in all: -60 (0: -40; 2: -20)",
+    }.items():
+        found = following([(before, whole.text), (asked, "")], table, "account.csv")
+        assert (found and found.text) == text, asked
+
+
 def test_a_question_that_changes_none_is_read_by_itself() -> None:
     (table,) = tables_in(TABLES["crew.csv"])
     before = "How many people work in each office?"
