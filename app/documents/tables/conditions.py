@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from app.documents.tables import roles, wording
+from app.documents.tables.columns import number
 from app.documents.tables.naming import (
     Words,
     has_other_forms,
@@ -22,6 +25,13 @@ from app.documents.tables.periods import Period, period_in
 from app.documents.tables.records import Table
 from dragon.retrieval.lexical import content_words, stem, words
 from dragon.retrieval.names import month
+
+COMPARED: dict[str, Callable[[Any, Any], bool]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+}
 
 
 @dataclass(frozen=True)
@@ -143,11 +153,28 @@ def _same_rows(named: Mapping[int, Collection[str]], table: Table) -> bool:
     return all(rows == found[0] for rows in found)
 
 
+def meets(table: Table, row: int, condition: Condition) -> bool:
+    """Whether a row meets a condition; none meets a comparison with undecided numbers."""
+    if condition.relation not in COMPARED:
+        return (table.rows[row][condition.column] in condition.values) == (
+            condition.relation == "IN"
+        )
+    held, compare = table.held[condition.column], COMPARED[condition.relation]
+    value = held.values[row] if held.values else None
+    if condition.other is not None:
+        others = table.held[condition.other].values
+        bound = others[row] if others else None
+    elif held.dated:
+        day = held.days[row] if held.values else None
+        return day is not None and compare(day.isoformat(), condition.values[0])
+    else:
+        bound = number(condition.values[0])
+    return value is not None and bound is not None and compare(value, bound)
+
+
 def rows_with(conditions: Sequence[Condition], table: Table) -> list[int]:
-    """The rows that have one of the cells of each condition that names some."""
-    equal = [each for each in conditions if each.relation == "IN"]
-    rows = enumerate(table.rows)
-    return [n for n, row in rows if all(row[each.column] in each.values for each in equal)]
+    """The rows that meet all conditions."""
+    return [n for n in range(len(table.rows)) if all(meets(table, n, each) for each in conditions)]
 
 
 def narrowed(conditions: list[Condition], left: Iterable[str], asked: Words, table: Table) -> None:
@@ -165,7 +192,7 @@ def narrowed(conditions: list[Condition], left: Iterable[str], asked: Words, tab
         }
         if len(having) == 1:
             ((column, cells),) = having.items()
-            conditions[:] = [each for each in conditions if each.column != column]
+            conditions[:] = [e for e in conditions if (e.column, e.relation) != (column, "IN")]
             conditions.append(Condition(column, "IN", tuple(sorted(cells))))
             asked.take([word])
 

@@ -370,7 +370,7 @@ class Reading:
         cells = not extreme and any(each.relation == "IN" for each in self._conditions)
         for column in columns:
             values = self._table.held[column].values
-            if wording.PRICED.isdisjoint(parts_of(self._table.columns[column])):
+            if values and wording.PRICED.isdisjoint(parts_of(self._table.columns[column])):
                 below = all(value < 0 for n in rows if (value := values[n]) is not None)
                 if any(value and value < 0 for value in values) and not (cells and below):
                     return True

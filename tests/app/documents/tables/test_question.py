@@ -412,6 +412,19 @@ def test_a_name_may_be_a_word(title: str, question: str, part: str | None) -> No
     assert text is None if part is None else part in (text or "")
 
 
+def test_a_word_of_a_date_narrows_the_days_that_are_asked_for() -> None:
+    (table,) = tables_in("\n".join(
+        f"date: {day}; kind: Food; amount: {amount}"
+        for day, amount in [
+            ("Monday, 2 June 2025", 10), ("Tuesday, 3 June 2025", 20),
+            ("Monday, 9 June 2025", 30), ("Monday, 7 July 2025", 40),
+        ]
+    ))  # fmt: skip
+    found = answer("How much did we spend on food on Mondays in June?", table, "costs.csv")
+    assert found is not None
+    assert found.text.startswith("amount in all: 40 (Monday, 2 June 2025: 10; Monday, 9 June")
+
+
 @pytest.mark.parametrize(
     ("title", "question", "part"),
     [
