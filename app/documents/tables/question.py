@@ -20,7 +20,7 @@ from app.documents.tables.conditions import (
     narrowed,
     rows_with,
 )
-from app.documents.tables.naming import Words, alike, named_by, parts_of
+from app.documents.tables.naming import Words, alike, has_word, named_by, parts_of
 from app.documents.tables.query import Group, TableQuery, cell_named, group_named
 from app.documents.tables.records import Table
 from app.documents.tables.wording import Operation
@@ -255,7 +255,7 @@ class Reading:
         """A figure for each group, or the groups with the highest or the lowest."""
         if any(each.column == group.column and len(each.values) == 1 for each in self._conditions):
             return None  # "by supplier Smith" is no group
-        if wording.AND_MORE.search(self._text):
+        if self._groups_more(group, best):
             return None  # "by town and year"
         # Rows or cells are counted, and not the amounts that are compared or were paid.
         counted = self._counts and (self._compares or self._asks_for_a_group())
@@ -277,6 +277,24 @@ class Reading:
                 return None
             operation = Operation.SUM
         return TableQuery(operation, tuple(numeric), (), group, best)
+
+    def _groups_more(self, group: Group, best: Operation | None) -> bool:
+        """Whether figures may be asked for of more than one group: of each town in each year."""
+        kind, extreme = wording.KIND.search(self._text), wording.EXTREME & self._asked
+        counted = {
+            column
+            for column in self._columns
+            if kind and named_by(kind[1].lower(), self._table.columns[column])
+            if self._counts or (extreme and self._table.is_a_key(column))
+        }
+        more = set(self._columns) - self._table.numeric - counted - {group.column}
+        more -= {each.column for each in self._conditions}
+        spans = wording.DATE_LETTERS.keys() & set(words(self._text))
+        return (
+            (bool(more) and not best)
+            or any(not roles.is_named(self._table, word) for word in spans)
+            or wording.AND_MORE.search(self._text) is not None
+        )
 
     def _count_each(self, group: Group, best: Operation | None) -> TableQuery | None:
         """How many rows each group has, or how many different cells of a column that is named."""
@@ -324,13 +342,21 @@ class Reading:
     def _says_more(self) -> bool:
         """Whether it says what no query expresses: "all but food", "under Max", "after the cinema".
 
-        Amounts, cells and columns may be named in such words: "Turin (without stock)".
+        Amounts, cells and columns may be named in such words: "Turin (without stock)". "Or" is
+        between cells of one column.
         """
         text = wording.AMOUNT.sub(" , ", self._text)
-        cells = (value for each in self._conditions for value in each.values)
-        for named in (*cells, *self._table.columns):
-            if " " in named:
-                text = re.sub(re.escape(named), " , ", text, flags=re.IGNORECASE)
+        alternatives = [each.values for each in self._conditions if len(each.values) > 1]
+        for found in wording.OR.finditer(text):
+            pair = words(f"{found[1]} {found[2]}") if found[1] and found[2] else [""]
+            if not any(
+                all(any(has_word(cell, word) for cell in cells) for word in pair)
+                for cells in alternatives
+            ):
+                return True
+        named = (value for each in self._conditions for value in each.values)
+        for several in filter(re.compile(r"\s").search, (*named, *self._table.columns)):
+            text = re.sub(re.escape(several), " , ", text, flags=re.IGNORECASE)
         return wording.BEYOND.search(text.lstrip()) is not None
 
     def _lists(self) -> bool:
