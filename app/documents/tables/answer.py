@@ -14,7 +14,7 @@ from decimal import Decimal
 from itertools import islice, takewhile
 
 from app.documents.hits import DocumentHit
-from app.documents.tables.columns import TWO_WAYS, Holds, number
+from app.documents.tables.columns import TWO_WAYS, Holds
 from app.documents.tables.conditions import COMPARED, Condition, meets
 from app.documents.tables.query import Group, TableQuery
 from app.documents.tables.question import Reading
@@ -335,8 +335,9 @@ def _term(condition: Condition, table: Table) -> str:
     if condition.other is not None:
         return f"{name} {condition.relation} {_quoted(table.columns[condition.other])}"
     if condition.relation in COMPARED:
-        (said,), bound = condition.values, number(condition.values[0])
-        return f"{name} {condition.relation} {repr(said) if bound is None else bound}"
+        (bound,) = condition.values
+        dated = table.held[condition.column].dated
+        return f"{name} {condition.relation} {repr(bound) if dated else bound}"
     values = ", ".join("'" + value.replace("'", "''") + "'" for value in condition.values)
     if len(condition.values) > 1:
         return f"{name} {condition.relation} ({values})"

@@ -6,10 +6,10 @@ import operator
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from app.documents.tables import roles, wording
-from app.documents.tables.columns import number
 from app.documents.tables.naming import (
     Words,
     has_other_forms,
@@ -38,7 +38,8 @@ COMPARED: dict[str, Callable[[Any, Any], bool]] = {
 class Condition:
     """`relation` is an operator of SQL: cells of `column` are one of `values`, or above one.
 
-    Or they are above those of the column `other` in the same row, or are none of `values`.
+    Or they are above those of the column `other` in the same row, or are none of `values`. What
+    they are above is an ISO date or a plain number.
     """
 
     column: int
@@ -168,7 +169,7 @@ def meets(table: Table, row: int, condition: Condition) -> bool:
         day = held.days[row] if held.values else None
         return day is not None and compare(day.isoformat(), condition.values[0])
     else:
-        bound = number(condition.values[0])
+        bound = Decimal(condition.values[0])
     return value is not None and bound is not None and compare(value, bound)
 
 

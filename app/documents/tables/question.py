@@ -209,8 +209,11 @@ class Reading:
                 self._columns += roles.money(self._table, spent=False)
             if len(self._numeric) != 1:
                 return False
-            value, how = found[2].lstrip("€£$ "), wording.RELATIONS[found[1].lower()]
-            self._conditions.append(Condition(self._numeric[0], how, (value,)))
+            (column,) = self._numeric
+            if (bound := self._table.held[column].number(found[2].lstrip("€£$ "))) is None:
+                return False
+            how = wording.relation(found[1])
+            self._conditions.append(Condition(column, how, (f"{bound:f}",)))
             self._words.take(words(found[0]))
         return True
 

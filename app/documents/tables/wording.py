@@ -142,7 +142,7 @@ RELATIONS = {
     "more than": ">", "over": ">", "above": ">", "at least": ">=",
     "less than": "<", "fewer than": "<", "under": "<", "below": "<", "at most": "<=",
 }  # fmt: skip
-AMOUNT = _asks(rf"\b({'|'.join(RELATIONS)})\s+([€£$]?\s?\d[\d,]*(?:\.\d+)?)")
+AMOUNT = _asks(rf"\b({'|'.join(RELATIONS)})\s+([€£$]?\s?\d(?:[\d.,'’]*\d)?)")
 _MORE = "more|higher|greater|larger|bigger|longer|later"
 _LESS = "less|fewer|lower|smaller|shorter|earlier"
 _ABOVE = "above|over|exceed(?:s|ed|ing)?|after"
@@ -179,5 +179,6 @@ def operation_of(text: str | AbstractSet[str]) -> Operation:
 
 def relation(compared: str) -> str:
     """The operator of a comparison in words: "at least", "exceeds", "higher"."""
-    above = re.fullmatch(f"{_MORE}|{_ABOVE}", compared, re.IGNORECASE)
-    return RELATIONS.get(compared.lower(), ">" if above else "<")
+    compared = compared.casefold()
+    above = re.fullmatch(f"{_MORE}|{_ABOVE}", compared)
+    return RELATIONS.get(compared, ">" if above else "<")

@@ -233,6 +233,8 @@ def test_a_word_of_a_cell_or_of_a_column_compares_nothing() -> None:
         ("costs.csv", "Which payments were over 80 euros?", "what: Market; paid by: Ada"),
         ("league.csv", "Which team has more than 8 goals?", None),
         ("league.csv", "Which player has more than 8 goals?", "player: Bob"),
+        ("league.csv", "Which player has leſs than 5 goals?", "player: Cid"),
+        ("league.csv", "Which players have at leaſt 5 goals?", "2 rows: Ann, Red; Bob, Red"),
         ("league.csv", "Which players of the team Red have more than 8 goals?", "player: Bob"),
         ("visits.csv", "Which client has more than 35 hours?", None),
         ("visits.csv", "Who has more than 35 hours?", None),
