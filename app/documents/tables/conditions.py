@@ -17,7 +17,6 @@ from app.documents.tables.naming import (
     named_by,
     parts_of,
     scattered,
-    spellings,
     title_in,
     together,
 )
@@ -87,12 +86,11 @@ def _name_in(question: str, period: Period, table: Table) -> bool:
     name = words(question[period.start : period.end])[-1]
     if not month(name):
         return False
-    columns = zip(zip(*table.rows, strict=True), table.held, strict=True)
+    begun = (each for spelt, each in table.spelt.get(stem(name), {}).items() if spelt[0] == name)
+    columns = {column for named in begun for column in named if not table.held[column].dated}
     return any(
-        any(words(cell)[:1] == [name] for cell in set(cells))
-        and not all(month(cell) for cell in set(cells) if cell)
-        for cells, held in columns
-        if not held.dated
+        not all(month(cell) for cell in {row[column] for row in table.rows} if cell)
+        for column in columns
     )
 
 
@@ -109,17 +107,10 @@ def cells_named(
     asked: Words, table: Table, title: Sequence[str], preferred: Collection[int] = ()
 ) -> Iterator[Condition]:
     """Cells that the question names, the longest first; one column each."""
-    named: dict[tuple[str, ...], dict[int, set[str]]] = {}
-    stems = {stem(part) for name in table.columns for part in parts_of(name)}
-    for column in range(len(table.columns)):
-        rows = (row for n, row in enumerate(table.rows) if n not in table.totals)
-        cells = {row[column] for row in rows if row[column]}
-        if column and column in table.numeric:
-            continue
-        for cell in cells:
-            for spelt in spellings(cell, table.columns[column], stems):
-                named.setdefault(spelt, {}).setdefault(column, set()).add(cell)
     tokens = words(asked.text)
+    named: dict[tuple[str, ...], Mapping[int, Collection[str]]] = {}
+    for begun in {stem(token) for token in tokens}:
+        named.update(table.spelt.get(begun, {}))
     free = [True] * len(tokens)
     titled = title_in(tokens, title)
     chosen: dict[int, set[str]] = {}
