@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from app.documents.tables import roles, wording
 from app.documents.tables.conditions import (
@@ -20,7 +21,7 @@ from app.documents.tables.conditions import (
     narrowed,
     rows_with,
 )
-from app.documents.tables.naming import Words, alike, has_word, named_by, parts_of
+from app.documents.tables.naming import Words, alike, named_by, parts_of
 from app.documents.tables.query import Group, TableQuery, cell_named, group_named
 from app.documents.tables.records import Table
 from app.documents.tables.wording import Operation
@@ -349,17 +350,15 @@ class Reading:
         between cells of one column.
         """
         text = wording.AMOUNT.sub(" , ", self._text)
-        alternatives = [each.values for each in self._conditions if len(each.values) > 1]
-        for found in wording.OR.finditer(text):
-            pair = words(f"{found[1]} {found[2]}") if found[1] and found[2] else [""]
-            if not any(
-                all(any(has_word(cell, word) for cell in cells) for word in pair)
-                for cells in alternatives
-            ):
-                return True
-        named = (value for each in self._conditions for value in each.values)
-        for several in filter(re.compile(r"\s").search, (*named, *self._table.columns)):
-            text = re.sub(re.escape(several), " , ", text, flags=re.IGNORECASE)
+        cells = [each.values for each in self._conditions]
+        if pairs := [words(" ".join(found.groups(""))) for found in wording.OR.finditer(text)]:
+            several = [{stem(w) for w in words(" ".join(each))} for each in cells if len(each) > 1]
+            for pair in pairs:
+                if len(pair) < 2 or not any({*map(stem, pair)} <= each for each in several):
+                    return True
+        for name in (*chain.from_iterable(cells), *self._table.columns):
+            if " " in name and name.casefold() in text.casefold():
+                text = re.sub(re.escape(name), " , ", text, flags=re.IGNORECASE)
         return wording.BEYOND.search(text.lstrip()) is not None
 
     def _lists(self) -> bool:

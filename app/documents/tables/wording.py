@@ -57,7 +57,7 @@ GOING = {"often", "times", "go", "went", "visit"}
 EACH = _asks(r"\b(?:per|by|each|every|pro|par)(?: of the)?\s+(?=\w)")
 AND_MORE = _asks(r" , \s{0,2}(?:(?:and|und|or|oder)\b|[&+/])")
 # Alternatives: the words before and behind "or", unless something else than cells is there.
-OR = _asks(r"(?:(\w+),? )?\b(?:or|oder|ou)\b(?: (?:(?:in|on|at|for|by|of|from|to|the) )*(\w+))?")
+OR = _asks(r"(?:\b(\w+),? )?\b(?:or|oder|ou)\b(?: (?:(?:in|on|at|for|by|of|from|to|the) )*(\w+))?")
 DATE_LETTERS = {"month": 7, "year": 4, "monat": 7, "jahr": 4, "mois": 7, "mes": 7}  # of 2024-05-03
 # A question that says only what is different: "And in March?", "What about Tobias?"
 FOLLOWING = _asks(
