@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import chain
 from typing import Any
 
 from app.documents.tables import roles, wording
@@ -235,3 +236,25 @@ def columns_compared(question: str, table: Table) -> tuple[Condition | None, str
 def rest_of(text: str, count: int) -> str:
     """A text without its first words."""
     return re.sub(rf"\A(?:[\W_]*[^\W_]+){{{count}}}", "", text)
+
+
+# Words that are no condition.
+
+
+def says_more(text: str, conditions: Sequence[Condition], table: Table) -> bool:
+    """Whether a question says what no query expresses: "all but food", "under Max", "food or May".
+
+    Amounts, cells and columns may be named in such words: "Turin (without stock)". "Or" is
+    between cells of one column.
+    """
+    text = wording.AMOUNT.sub(" , ", text)
+    cells = [each.values for each in conditions]
+    if pairs := [words(" ".join(found.groups(""))) for found in wording.OR.finditer(text)]:
+        several = [{stem(w) for w in words(" ".join(each))} for each in cells if len(each) > 1]
+        for pair in pairs:
+            if len(pair) < 2 or not any({*map(stem, pair)} <= each for each in several):
+                return True
+    for name in (*chain.from_iterable(cells), *table.columns):
+        if " " in name and name.casefold() in text.casefold():
+            text = re.sub(re.escape(name), " , ", text, flags=re.IGNORECASE)
+    return wording.BEYOND.search(text.lstrip()) is not None

@@ -6,10 +6,8 @@ expensive hotel in Paris" is none for a table of bicycles.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from itertools import chain
 
 from app.documents.tables import roles, wording
 from app.documents.tables.conditions import (
@@ -19,10 +17,10 @@ from app.documents.tables.conditions import (
     dated,
     days_named,
     narrowed,
-    rows_with,
+    says_more,
 )
 from app.documents.tables.naming import Words, alike, named_by, parts_of
-from app.documents.tables.query import Group, TableQuery, cell_named, group_named
+from app.documents.tables.query import Group, TableQuery, cell_named, group_named, signed
 from app.documents.tables.records import Table
 from app.documents.tables.wording import Operation
 from dragon.retrieval.lexical import content_words, stem, words
@@ -61,14 +59,15 @@ class Reading:
         if self._no_days:
             return None
         self._read()
-        found = None if self._words.unsure or self._says_more() else self._asked_for()
-        if found is None:
+        if self._words.unsure or says_more(self._text, self._conditions, self._table):
+            return None
+        if (found := self._asked_for()) is None:
             return None
         over = [column for column in found.columns if column in self._table.numeric]
         priced = found.operation is not Operation.CELLS and wording.PRICED & self._asked
         paid = any(stem(word) in wording.PAYMENTS for word in self._asked)
         over = sorted(self._table.numeric) if paid else over if priced else []
-        if self._signed(over, found):
+        if signed(over, self._conditions, self._table, found):
             return None
         if found.operation in wording.COMPUTED and len(found.columns) != 1:
             return None
@@ -100,7 +99,9 @@ class Reading:
         self._words.take(words(said[0]))
         if self._unaccounted() or self._operation is not Operation.CELLS or self._words.unsure:
             return None
-        if wording.AMOUNT.search(self._text) or self._says_more():
+        if wording.AMOUNT.search(self._text):
+            return None
+        if says_more(self._text, self._conditions, self._table):
             return None
         if not self._conditions:
             single = before.operation is Operation.CELLS and self._columns
@@ -114,7 +115,7 @@ class Reading:
         self._conditions = kept + self._conditions
         self._columns = list(before.columns)
         figure = before.operation not in (Operation.CELLS, Operation.ROWS, Operation.COUNT)
-        if figure and self._signed(before.columns, before):
+        if figure and signed(before.columns, self._conditions, self._table, before):
             return None
         if before.operation is Operation.SUM and self._is_unsure():
             return None
@@ -242,7 +243,11 @@ class Reading:
         table, columns, numeric = self._table, self._columns, self._numeric
         spent = roles.money(table, spent=True)
         if self._asked & wording.PAYING and columns == numeric == spent:
-            if not self._conditions or self._is_unsure() or self._signed(numeric):
+            if (
+                not self._conditions
+                or self._is_unsure()
+                or signed(numeric, self._conditions, table)
+            ):
                 return None
             sums = numeric and wording.SPENDING.search(self._text)
             return TableQuery(Operation.SUM, tuple(numeric)) if sums else None
@@ -343,24 +348,6 @@ class Reading:
 
     # How it asks.
 
-    def _says_more(self) -> bool:
-        """Whether it says what no query expresses: "all but food", "under Max", "after the cinema".
-
-        Amounts, cells and columns may be named in such words: "Turin (without stock)". "Or" is
-        between cells of one column.
-        """
-        text = wording.AMOUNT.sub(" , ", self._text)
-        cells = [each.values for each in self._conditions]
-        if pairs := [words(" ".join(found.groups(""))) for found in wording.OR.finditer(text)]:
-            several = [{stem(w) for w in words(" ".join(each))} for each in cells if len(each) > 1]
-            for pair in pairs:
-                if len(pair) < 2 or not any({*map(stem, pair)} <= each for each in several):
-                    return True
-        for name in (*chain.from_iterable(cells), *self._table.columns):
-            if " " in name and name.casefold() in text.casefold():
-                text = re.sub(re.escape(name), " , ", text, flags=re.IGNORECASE)
-        return wording.BEYOND.search(text.lstrip()) is not None
-
     def _lists(self) -> bool:
         """Whether it asks for rows; by their own names, if it says nothing of what is asked."""
         about = wording.ABOUT.search(self._text)
@@ -387,22 +374,6 @@ class Reading:
             for each in self._conditions
             for value in each.values
         )
-
-    def _signed(self, columns: Sequence[int], found: TableQuery | None = None) -> bool:
-        """Whether nothing says on which side of 0 expenses are: no name, no rows below it alone.
-
-        The highest of such rows is the smallest expense.
-        """
-        rows = rows_with(self._conditions, self._table)
-        extreme = found and {found.operation, found.best} & {Operation.MOST, Operation.LEAST}
-        cells = not extreme and any(each.relation == "IN" for each in self._conditions)
-        for column in columns:
-            values = self._table.held[column].values
-            if values and wording.PRICED.isdisjoint(parts_of(self._table.columns[column])):
-                below = all(value < 0 for n in rows if (value := values[n]) is not None)
-                if any(value and value < 0 for value in values) and not (cells and below):
-                    return True
-        return False
 
     def _asks_for_a_group(self) -> bool:
         """Whether "which category", or what else is asked for, is one of several rows."""
