@@ -39,6 +39,7 @@ from app.documents.tables.wording import OPERATION_WORDS, Operation, operation_o
 from app.owners import acting, everyone
 from app.storage.tables import Chunk, Document
 from dragon.errors import InvalidRequestError
+from dragon.link.control import MAX_QUERY
 from dragon.retrieval import find, lexical
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.judge import TextJudge
@@ -196,17 +197,18 @@ class Finder:
         """A summary, a section or a table's answer to the question as asked or standing alone."""
         sessions, files, follows = self.sessions, self.tables.files, scope.follows
         asked, said = (follows.asked, follows.hit) if follows else (None, None)
+        turns = [(turn[-MAX_QUERY:], reply[-MAX_QUERY:]) for turn, reply in scope.turns]
         for each in dict.fromkeys(filter(None, (asked, query))):
             made = summary(sessions, self.index, files, each, best, scope)
             if (summed := await to_the_end(made)) is not None:
                 return summed
             if under := await to_the_end(section(sessions, files, each, scope)):
                 return under
-            known = await asyncio.to_thread(
-                nearest_answer, each, self.tables, best, said, scope.turns
-            )
+            each = each[-MAX_QUERY:]
+            known = await asyncio.to_thread(nearest_answer, each, self.tables, best, said, turns)
             if known is not None:
                 return [known]
+            turns = []  # they are the same for any wording
         return None
 
     async def _is_a_part(self, question: str, found: Sequence[DocumentHit]) -> bool:

@@ -7,17 +7,15 @@ Rows that sum up the others are left out of every count, sum and extreme, and th
 
 from __future__ import annotations
 
-import operator
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import islice, takewhile
-from typing import Any
 
 from app.documents.hits import DocumentHit
-from app.documents.tables.columns import TWO_WAYS, Holds, number
-from app.documents.tables.conditions import Condition
+from app.documents.tables.columns import TWO_WAYS, Holds
+from app.documents.tables.conditions import COMPARED, Condition, meets
 from app.documents.tables.query import Group, TableQuery
 from app.documents.tables.question import Reading
 from app.documents.tables.records import Shelf, Table, same
@@ -39,13 +37,6 @@ _FUNCTIONS = {
     Operation.SUM: "SUM", Operation.MEAN: "AVG", Operation.MOST: "MAX", Operation.LEAST: "MIN",
 }  # fmt: skip
 _FORMS = {4: "%Y", 7: "%Y-%m"}
-
-_COMPARED: dict[str, Callable[[Any, Any], bool]] = {
-    ">": operator.gt,
-    ">=": operator.ge,
-    "<": operator.lt,
-    "<=": operator.le,
-}
 
 
 @dataclass(frozen=True)
@@ -124,7 +115,7 @@ def _computed(asked: TableQuery, table: Table, title: str) -> TableAnswer | None
     if len(table.columns) == 1 and asked.operation is not Operation.COUNT:
         return None  # items of a list are only counted
     over = asked.operation in _FUNCTIONS or asked.operation is Operation.COUNT
-    compared = [each.column for each in asked.conditions if each.relation in _COMPARED]
+    compared = [each.column for each in asked.conditions if each.relation in COMPARED]
     compared += [each.other for each in asked.conditions if each.other is not None]
     left_out = table.totals if over or table.numeric.intersection(compared) else frozenset()
     rows = [row for row in range(len(table.rows)) if row not in left_out]
@@ -134,7 +125,7 @@ def _computed(asked: TableQuery, table: Table, title: str) -> TableAnswer | None
         held = table.held[column]
         if held.holds in (Holds.WORDS, Holds.UNDECIDED) or (held.either and column in compared):
             return TableAnswer(_undecided(table, column), sql, *table.spans[0])
-    rows = [row for row in rows if all(_meets(table, row, each) for each in asked.conditions)]
+    rows = [row for row in rows if all(meets(table, row, each) for each in asked.conditions)]
     if not rows:
         return None
     if asked.operation in _EXTREMES and asked.group is None:
@@ -156,23 +147,6 @@ def _extreme(asked: TableQuery, table: Table, rows: Sequence[int]) -> list[int]:
     values = {row: value for row in rows if (value := numbers[row]) is not None}
     best = (max if asked.operation is Operation.MOST else min)(values.values(), default=None)
     return [row for row in values if values[row] == best]
-
-
-def _meets(table: Table, row: int, condition: Condition) -> bool:
-    if condition.relation not in _COMPARED:
-        return (table.rows[row][condition.column] in condition.values) == (
-            condition.relation == "IN"
-        )
-    held = table.held[condition.column]
-    if condition.other is not None:
-        value, bound = held.values[row], table.held[condition.other].values[row]
-        return None not in (value, bound) and _COMPARED[condition.relation](value, bound)
-    said = condition.values[0]
-    if held.dated:
-        day = held.days[row]
-        return day is not None and _COMPARED[condition.relation](day.isoformat(), said)
-    value, bound = held.values[row], number(said)
-    return value is not None and bound is not None and _COMPARED[condition.relation](value, bound)
 
 
 def _worded(asked: TableQuery, table: Table, rows: list[int], title: str) -> str:
@@ -218,7 +192,7 @@ def _summed(asked: TableQuery, table: Table, rows: list[int]) -> str:
 def _grouped(
     asked: TableQuery, group: Group, table: Table, rows: list[int]
 ) -> tuple[str, list[int]]:
-    """The figure of each group, the highest first; or the groups whose figure is the `best`.
+    """The figure of each group, in their order; or the groups whose figure is the `best`.
 
     Behind it the rows of the first group. There is no text for fewer than two groups.
     """
@@ -360,9 +334,10 @@ def _term(condition: Condition, table: Table) -> str:
     name = _quoted(table.columns[condition.column])
     if condition.other is not None:
         return f"{name} {condition.relation} {_quoted(table.columns[condition.other])}"
-    if condition.relation in _COMPARED:
-        (said,), bound = condition.values, number(condition.values[0])
-        return f"{name} {condition.relation} {repr(said) if bound is None else bound}"
+    if condition.relation in COMPARED:
+        (bound,) = condition.values
+        dated = table.held[condition.column].dated
+        return f"{name} {condition.relation} {repr(bound) if dated else bound}"
     values = ", ".join("'" + value.replace("'", "''") + "'" for value in condition.values)
     if len(condition.values) > 1:
         return f"{name} {condition.relation} ({values})"

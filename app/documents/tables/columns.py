@@ -86,6 +86,19 @@ class Column:
             for value in self.values
         )
 
+    def number(self, text: str) -> Decimal | None:
+        """A number as it is written in a question: in the column's notation, else in another.
+
+        None if it is none, or may be in the column's only if it has more decimals than that.
+        """
+        if (written := _written(text)) is None:
+            return None
+        own = _value(written, self.point)
+        other = _value(written, "," if self.point == "." else ".")
+        if own is None or other in (None, own):
+            return other if own is None else own
+        return own if len(written.digits.partition(self.point)[2]) <= self.decimals else None
+
     def shown(self, value: Decimal, decimals: int) -> str:
         """A number as the column writes its own, with so many decimals at most."""
         places = Decimal(1).scaleb(-decimals)
@@ -138,13 +151,6 @@ def columns_of(cells: Sequence[Sequence[str]]) -> tuple[Column, ...]:
         else:
             found.append(_column(column, numbers, point, by_dates=by_dates))
     return tuple(found)
-
-
-def number(text: str) -> Decimal | None:
-    """The number in a text by itself, as in a question, where nothing else tells its notation."""
-    if (written := _written(text)) is None:
-        return None
-    return _value(written, _point([written]) or ".")
 
 
 def _one(marks: set[str]) -> str:

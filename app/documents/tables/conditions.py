@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from itertools import chain
+from typing import Any
 
 from app.documents.tables import roles, wording
 from app.documents.tables.naming import (
@@ -14,7 +18,6 @@ from app.documents.tables.naming import (
     named_by,
     parts_of,
     scattered,
-    spellings,
     title_in,
     together,
 )
@@ -23,12 +26,20 @@ from app.documents.tables.records import Table
 from dragon.retrieval.lexical import content_words, stem, words
 from dragon.retrieval.names import month
 
+COMPARED: dict[str, Callable[[Any, Any], bool]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+}
+
 
 @dataclass(frozen=True)
 class Condition:
     """`relation` is an operator of SQL: cells of `column` are one of `values`, or above one.
 
-    Or they are above those of the column `other` in the same row, or are none of `values`.
+    Or they are above those of the column `other` in the same row, or are none of `values`. What
+    they are above is an ISO date or a plain number.
     """
 
     column: int
@@ -76,12 +87,11 @@ def _name_in(question: str, period: Period, table: Table) -> bool:
     name = words(question[period.start : period.end])[-1]
     if not month(name):
         return False
-    columns = zip(zip(*table.rows, strict=True), table.held, strict=True)
+    begun = (each for spelt, each in table.spelt.get(stem(name), {}).items() if spelt[0] == name)
+    columns = {column for named in begun for column in named if not table.held[column].dated}
     return any(
-        any(words(cell)[:1] == [name] for cell in set(cells))
-        and not all(month(cell) for cell in set(cells) if cell)
-        for cells, held in columns
-        if not held.dated
+        not all(month(cell) for cell in {row[column] for row in table.rows} if cell)
+        for column in columns
     )
 
 
@@ -98,17 +108,10 @@ def cells_named(
     asked: Words, table: Table, title: Sequence[str], preferred: Collection[int] = ()
 ) -> Iterator[Condition]:
     """Cells that the question names, the longest first; one column each."""
-    named: dict[tuple[str, ...], dict[int, set[str]]] = {}
-    stems = {stem(part) for name in table.columns for part in parts_of(name)}
-    for column in range(len(table.columns)):
-        rows = (row for n, row in enumerate(table.rows) if n not in table.totals)
-        cells = {row[column] for row in rows if row[column]}
-        if column and column in table.numeric:
-            continue
-        for cell in cells:
-            for spelt in spellings(cell, table.columns[column], stems):
-                named.setdefault(spelt, {}).setdefault(column, set()).add(cell)
     tokens = words(asked.text)
+    named: dict[tuple[str, ...], Mapping[int, Collection[str]]] = {}
+    for begun in {stem(token) for token in tokens}:
+        named.update(table.spelt.get(begun, {}))
     free = [True] * len(tokens)
     titled = title_in(tokens, title)
     chosen: dict[int, set[str]] = {}
@@ -143,11 +146,28 @@ def _same_rows(named: Mapping[int, Collection[str]], table: Table) -> bool:
     return all(rows == found[0] for rows in found)
 
 
+def meets(table: Table, row: int, condition: Condition) -> bool:
+    """Whether a row meets a condition; none meets a comparison with undecided numbers."""
+    if condition.relation not in COMPARED:
+        return (table.rows[row][condition.column] in condition.values) == (
+            condition.relation == "IN"
+        )
+    held, compare = table.held[condition.column], COMPARED[condition.relation]
+    value = held.values[row] if held.values else None
+    if condition.other is not None:
+        others = table.held[condition.other].values
+        bound = others[row] if others else None
+    elif held.dated:
+        day = held.days[row] if held.values else None
+        return day is not None and compare(day.isoformat(), condition.values[0])
+    else:
+        bound = Decimal(condition.values[0])
+    return value is not None and bound is not None and compare(value, bound)
+
+
 def rows_with(conditions: Sequence[Condition], table: Table) -> list[int]:
-    """The rows that have one of the cells of each condition that names some."""
-    equal = [each for each in conditions if each.relation == "IN"]
-    rows = enumerate(table.rows)
-    return [n for n, row in rows if all(row[each.column] in each.values for each in equal)]
+    """The rows that meet all conditions."""
+    return [n for n in range(len(table.rows)) if all(meets(table, n, each) for each in conditions)]
 
 
 def narrowed(conditions: list[Condition], left: Iterable[str], asked: Words, table: Table) -> None:
@@ -165,7 +185,7 @@ def narrowed(conditions: list[Condition], left: Iterable[str], asked: Words, tab
         }
         if len(having) == 1:
             ((column, cells),) = having.items()
-            conditions[:] = [each for each in conditions if each.column != column]
+            conditions[:] = [e for e in conditions if (e.column, e.relation) != (column, "IN")]
             conditions.append(Condition(column, "IN", tuple(sorted(cells))))
             asked.take([word])
 
@@ -216,3 +236,25 @@ def columns_compared(question: str, table: Table) -> tuple[Condition | None, str
 def rest_of(text: str, count: int) -> str:
     """A text without its first words."""
     return re.sub(rf"\A(?:[\W_]*[^\W_]+){{{count}}}", "", text)
+
+
+# Words that are no condition.
+
+
+def says_more(text: str, conditions: Sequence[Condition], table: Table) -> bool:
+    """Whether a question says what no query expresses: "all but food", "under Max", "food or May".
+
+    Amounts, cells and columns may be named in such words: "Turin (without stock)". "Or" is
+    between cells of one column.
+    """
+    text = wording.AMOUNT.sub(" , ", text)
+    cells = [each.values for each in conditions]
+    if pairs := [words(" ".join(found.groups(""))) for found in wording.OR.finditer(text)]:
+        several = [{stem(w) for w in words(" ".join(each))} for each in cells if len(each) > 1]
+        for pair in pairs:
+            if len(pair) < 2 or not any({*map(stem, pair)} <= each for each in several):
+                return True
+    for name in (*chain.from_iterable(cells), *table.columns):
+        if " " in name and name.casefold() in text.casefold():
+            text = re.sub(re.escape(name), " , ", text, flags=re.IGNORECASE)
+    return wording.BEYOND.search(text.lstrip()) is not None

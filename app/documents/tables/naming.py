@@ -96,7 +96,7 @@ def has_word(cell: str, word: str) -> bool:
     return any(_one_stem(each, word) for each in words(cell))
 
 
-def has_other_forms(spelt: Sequence[str], columns: Mapping[int, set[str]]) -> bool:
+def has_other_forms(spelt: Sequence[str], columns: Mapping[int, Collection[str]]) -> bool:
     """Whether a cell may be named in other forms: "Day 2", "Tom Hill" and "on call" may not."""
     cells = [cell for each in columns.values() for cell in each]
     if any(re.search(r"\d|\s[A-Z]", cell) for cell in cells):

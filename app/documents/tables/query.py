@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.documents.tables import roles, wording
-from app.documents.tables.conditions import Condition, rest_of
+from app.documents.tables.conditions import Condition, rest_of, rows_with
 from app.documents.tables.naming import parts_of
 from app.documents.tables.records import Table
 from app.documents.tables.wording import Operation
@@ -73,3 +74,25 @@ def cell_named(question: str, table: Table) -> TableQuery | None:
         if asked and alone:
             return TableQuery(Operation.CELLS, tuple(asked), (held[0],))
     return None
+
+
+def signed(
+    columns: Sequence[int],
+    conditions: Sequence[Condition],
+    table: Table,
+    found: TableQuery | None = None,
+) -> bool:
+    """Whether nothing says on which side of 0 expenses are: no name, no rows below it alone.
+
+    The highest of such rows is the smallest expense.
+    """
+    rows = rows_with(conditions, table)
+    extreme = found and {found.operation, found.best} & {Operation.MOST, Operation.LEAST}
+    cells = not extreme and any(each.relation == "IN" for each in conditions)
+    for column in columns:
+        values = table.held[column].values
+        if values and wording.PRICED.isdisjoint(parts_of(table.columns[column])):
+            below = all(value < 0 for n in rows if (value := values[n]) is not None)
+            if any(value and value < 0 for value in values) and not (cells and below):
+                return True
+    return False

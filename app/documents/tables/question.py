@@ -17,10 +17,10 @@ from app.documents.tables.conditions import (
     dated,
     days_named,
     narrowed,
-    rows_with,
+    says_more,
 )
 from app.documents.tables.naming import Words, alike, named_by, parts_of
-from app.documents.tables.query import Group, TableQuery, cell_named, group_named
+from app.documents.tables.query import Group, TableQuery, cell_named, group_named, signed
 from app.documents.tables.records import Table
 from app.documents.tables.wording import Operation
 from dragon.retrieval.lexical import content_words, stem, words
@@ -56,17 +56,18 @@ class Reading:
         """The query of the table that it is; None if it may be about something else."""
         if cell := cell_named(self._whole, self._table):
             return cell
-        if self._no_days or wording.BEYOND.search(wording.COMPARED.sub("", self._text)):
+        if self._no_days:
             return None
         self._read()
-        found = None if self._words.unsure else self._asked_for()
-        if found is None:
+        if self._words.unsure or says_more(self._text, self._conditions, self._table):
+            return None
+        if (found := self._asked_for()) is None:
             return None
         over = [column for column in found.columns if column in self._table.numeric]
         priced = found.operation is not Operation.CELLS and wording.PRICED & self._asked
         paid = any(stem(word) in wording.PAYMENTS for word in self._asked)
         over = sorted(self._table.numeric) if paid else over if priced else []
-        if self._signed(over, found):
+        if signed(over, self._conditions, self._table, found):
             return None
         if found.operation in wording.COMPUTED and len(found.columns) != 1:
             return None
@@ -98,7 +99,9 @@ class Reading:
         self._words.take(words(said[0]))
         if self._unaccounted() or self._operation is not Operation.CELLS or self._words.unsure:
             return None
-        if wording.COMPARED.search(self._text) or wording.BEYOND.search(self._text):
+        if wording.AMOUNT.search(self._text):
+            return None
+        if says_more(self._text, self._conditions, self._table):
             return None
         if not self._conditions:
             single = before.operation is Operation.CELLS and self._columns
@@ -108,8 +111,17 @@ class Reading:
         # Another cell stands for one of the same column; or is the first condition.
         if self._columns or (own and not new <= own | days):
             return None
-        kept = (each for each in before.conditions if each.column not in new)
-        return replace(before, conditions=(*kept, *self._conditions))
+        kept = [each for each in before.conditions if each.column not in new]
+        self._conditions = kept + self._conditions
+        self._columns = list(before.columns)
+        figure = before.operation not in (Operation.CELLS, Operation.ROWS, Operation.COUNT)
+        if figure and signed(before.columns, self._conditions, self._table, before):
+            return None
+        if before.operation is Operation.SUM and self._is_unsure():
+            return None
+        if self._compares and self._compares_sums():
+            return None
+        return replace(before, conditions=tuple(self._conditions))
 
     # What it asks for.
 
@@ -147,7 +159,12 @@ class Reading:
 
     @property
     def _compares(self) -> bool:
-        return self._against is not None or wording.AMOUNT.search(self._text) is not None
+        """Whether amounts are compared: one that it names, or one of a column."""
+        return wording.AMOUNT.search(self._text) is not None or any(
+            each.other is not None
+            or (each.relation in wording.RELATIONS.values() and each.column in self._table.numeric)
+            for each in self._conditions
+        )
 
     def _asked_for(self) -> TableQuery | None:
         """The operation and its columns; what it asks for but these is in the conditions."""
@@ -194,8 +211,11 @@ class Reading:
                 self._columns += roles.money(self._table, spent=False)
             if len(self._numeric) != 1:
                 return False
-            value, how = found[2].lstrip("€£$ "), wording.RELATIONS[found[1].lower()]
-            self._conditions.append(Condition(self._numeric[0], how, (value,)))
+            (column,) = self._numeric
+            if (bound := self._table.held[column].number(found[2].lstrip("€£$ "))) is None:
+                return False
+            how = wording.relation(found[1])
+            self._conditions.append(Condition(column, how, (f"{bound:f}",)))
             self._words.take(words(found[0]))
         return True
 
@@ -223,7 +243,11 @@ class Reading:
         table, columns, numeric = self._table, self._columns, self._numeric
         spent = roles.money(table, spent=True)
         if self._asked & wording.PAYING and columns == numeric == spent:
-            if not self._conditions or self._is_unsure() or self._signed(numeric):
+            if (
+                not self._conditions
+                or self._is_unsure()
+                or signed(numeric, self._conditions, table)
+            ):
                 return None
             sums = numeric and wording.SPENDING.search(self._text)
             return TableQuery(Operation.SUM, tuple(numeric)) if sums else None
@@ -240,7 +264,7 @@ class Reading:
         """A figure for each group, or the groups with the highest or the lowest."""
         if any(each.column == group.column and len(each.values) == 1 for each in self._conditions):
             return None  # "by supplier Smith" is no group
-        if wording.AND_MORE.search(self._text):
+        if self._groups_more(group, best):
             return None  # "by town and year"
         # Rows or cells are counted, and not the amounts that are compared or were paid.
         counted = self._counts and (self._compares or self._asks_for_a_group())
@@ -262,6 +286,24 @@ class Reading:
                 return None
             operation = Operation.SUM
         return TableQuery(operation, tuple(numeric), (), group, best)
+
+    def _groups_more(self, group: Group, best: Operation | None) -> bool:
+        """Whether figures may be asked for of more than one group: of each town in each year."""
+        kind, extreme = wording.KIND.search(self._text), wording.EXTREME & self._asked
+        counted = {
+            column
+            for column in self._columns
+            if kind and named_by(kind[1].lower(), self._table.columns[column])
+            if self._counts or (extreme and self._table.is_a_key(column))
+        }
+        more = set(self._columns) - self._table.numeric - counted - {group.column}
+        more -= {each.column for each in self._conditions}
+        spans = wording.DATE_LETTERS.keys() & set(words(self._text))
+        return (
+            (bool(more) and not best)
+            or any(not roles.is_named(self._table, word) for word in spans)
+            or wording.AND_MORE.search(self._text) is not None
+        )
 
     def _count_each(self, group: Group, best: Operation | None) -> TableQuery | None:
         """How many rows each group has, or how many different cells of a column that is named."""
@@ -332,22 +374,6 @@ class Reading:
             for each in self._conditions
             for value in each.values
         )
-
-    def _signed(self, columns: Sequence[int], found: TableQuery | None = None) -> bool:
-        """Whether nothing says on which side of 0 expenses are: no name, no rows below it alone.
-
-        The highest of such rows is the smallest expense.
-        """
-        rows = rows_with(self._conditions, self._table)
-        extreme = found and {found.operation, found.best} & {Operation.MOST, Operation.LEAST}
-        cells = not extreme and any(each.relation == "IN" for each in self._conditions)
-        for column in columns:
-            values = self._table.held[column].values
-            if wording.PRICED.isdisjoint(parts_of(self._table.columns[column])):
-                below = all(value < 0 for n in rows if (value := values[n]) is not None)
-                if any(value and value < 0 for value in values) and not (cells and below):
-                    return True
-        return False
 
     def _asks_for_a_group(self) -> bool:
         """Whether "which category", or what else is asked for, is one of several rows."""

@@ -7,7 +7,7 @@ repeats its first value.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -16,6 +16,8 @@ from pathlib import Path
 from app.documents.readers.grid import WIDTH
 from app.documents.readers.sniff import FileKind
 from app.documents.tables.columns import Column, Holds, columns_of
+from app.documents.tables.naming import parts_of, spellings
+from dragon.retrieval.lexical import stem
 
 _YES, _NO = {"yes", "y", "true", "x"}, {"no", "n", "false", "-", ""}
 _FIELD = re.compile(r"([^;]{1,200}?): (.*)", re.DOTALL)
@@ -95,6 +97,19 @@ class Table:
             if values[row] is not None
         ]
         return any(value for value, _ in sums) and all(value == total for value, total in sums)
+
+    @cached_property
+    def spelt(self) -> Mapping[str, Mapping[tuple[str, ...], Mapping[int, Collection[str]]]]:
+        """The words in which cells are named, by the stem of the first: of which column's cells."""
+        found: dict[str, dict[tuple[str, ...], dict[int, set[str]]]] = {}
+        stems = {stem(part) for name in self.columns for part in parts_of(name)}
+        for column, name in enumerate(self.columns):
+            rows = (row for n, row in enumerate(self.rows) if n not in self.totals)
+            for cell in {row[column] for row in rows if not column or column not in self.numeric}:
+                for spelt in spellings(cell, name, stems):
+                    named = found.setdefault(stem(spelt[0]), {}).setdefault(spelt, {})
+                    named.setdefault(column, set()).add(cell)
+        return found
 
     @cached_property
     def flags(self) -> frozenset[int]:

@@ -53,13 +53,11 @@ HOW_MUCH = _asks(r"\bhow much\b\W*(\w*)")
 COUNTS = _asks(r"\bhow (?:many|often)\b|\bwie oft\b|\b(?:number|count) of (?:the )?\w+s\b")
 OFTEN = _asks(r"\b(?:how often|how many times|wie oft)\b")
 GOING = {"often", "times", "go", "went", "visit"}
-# Words that no query here expresses.
-BEYOND = _asks(
-    r"\b(?:not|no|non|never|neither|without|except|excluding|than|per|second|third)\b|n['’]t\b"
-)
 # What each figure is of: "per category", "by shop", "did each of the customers".
 EACH = _asks(r"\b(?:per|by|each|every|pro|par)(?: of the)?\s+(?=\w)")
-AND_MORE = _asks(r" , \W*(?:and|und)\b")
+AND_MORE = _asks(r" , \s{0,2}(?:(?:and|und|or|oder)\b|[&+/])")
+# Alternatives: the words before and behind "or", unless something else than cells is there.
+OR = _asks(r"(?:\b(\w+),? )?\b(?:or|oder|ou)\b(?: (?:(?:in|on|at|for|by|of|from|to|the) )*(\w+))?")
 DATE_LETTERS = {"month": 7, "year": 4, "monat": 7, "jahr": 4, "mois": 7, "mes": 7}  # of 2024-05-03
 # A question that says only what is different: "And in March?", "What about Tobias?"
 FOLLOWING = _asks(
@@ -144,11 +142,16 @@ RELATIONS = {
     "more than": ">", "over": ">", "above": ">", "at least": ">=",
     "less than": "<", "fewer than": "<", "under": "<", "below": "<", "at most": "<=",
 }  # fmt: skip
-COMPARED = _asks(rf"\b(?:{'|'.join(RELATIONS)})\s")
-AMOUNT = _asks(rf"\b({'|'.join(RELATIONS)})\s+([€£$]?\s?\d[\d,]*(?:\.\d+)?)")
+AMOUNT = _asks(rf"\b({'|'.join(RELATIONS)})\s+([€£$]?\s?\d(?:[\d.,'’]*\d)?)")
 _MORE = "more|higher|greater|larger|bigger|longer|later"
 _LESS = "less|fewer|lower|smaller|shorter|earlier"
 _ABOVE = "above|over|exceed(?:s|ed|ing)?|after"
+# Words that no query here expresses, comparing ones once what they compare with is taken out.
+BEYOND = _asks(
+    r"\b(?:not|no|non|never|neither|without|except|excluding|than|per|second|third|nicht|pas"
+    r"|since|until|till|up to|before|under|below|at least|at most|as (?:\w+ ){1,4}as|nach|seit|bis"
+    rf"|{_ABOVE}|(?<!difference )between)\b|n['’]t\b|(?<=[\s,])but\b"
+)
 # A comparison with what another column says: "more in stock than the minimum", "over budget".
 AGAINST = _asks(
     rf"\b(?:(?P<than>{_MORE}|{_LESS})(?P<what>(?:\s+\w+){{0,4}}?)\s+than"
@@ -176,5 +179,6 @@ def operation_of(text: str | AbstractSet[str]) -> Operation:
 
 def relation(compared: str) -> str:
     """The operator of a comparison in words: "at least", "exceeds", "higher"."""
-    above = re.fullmatch(f"{_MORE}|{_ABOVE}", compared, re.IGNORECASE)
-    return RELATIONS.get(compared.lower(), ">" if above else "<")
+    compared = compared.casefold()
+    above = re.fullmatch(f"{_MORE}|{_ABOVE}", compared)
+    return RELATIONS.get(compared, ">" if above else "<")

@@ -20,6 +20,7 @@ from app.documents.ingestion import Phase
 from app.documents.store import DocumentStore
 from app.storage.tables import Status
 from dragon.errors import InvalidRequestError, NotFoundError
+from dragon.link.control import MAX_QUERY
 from dragon.retrieval.embedder import Embedder, Passage
 from dragon.retrieval.index import VectorIndex
 from harness.adding import add
@@ -421,6 +422,26 @@ async def test_a_question_that_changes_the_one_before_is_asked_of_its_table(
         assert figure in found.text
     elsewhere = Scope(turns=[(asked, "They cost a fortune."), ("And in March?", "")])
     assert not any(hit.query for hit in await store.search("And in March?", 3, elsewhere))
+
+
+async def test_the_turns_of_a_chat_are_read_once_and_only_as_far_as_a_question_goes(
+    store: DocumentStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await ingest(store, "costs.csv", b"date,kind,amount\n2025-01-04,Food,84.20\n"
+                 b"2025-01-11,Cinema,36.50\n")  # fmt: skip
+    said = await store.said("date: 2025-01-04; kind: Food; amount: 84.20")
+    assert said is not None
+    read: list[Sequence[tuple[str, str]]] = []
+
+    def following(turns: Sequence[tuple[str, str]], *_: object) -> None:
+        read.extend([turns] if turns else [])
+
+    monkeypatch.setattr("app.documents.tables.answer.following", following)
+    turns = [("What is owed? " * 1000, "Nothing. " * 1000), ("And for the plumber?", "")]
+    scope = Scope(follows=Follows(said, "And for the plumber?"), turns=turns)
+    await store.search("How much is owed for the plumber?", 3, scope)
+    assert len(read) == 1
+    assert max(len(text) for turn in read[0] for text in turn) == MAX_QUERY
 
 
 async def test_a_word_that_no_table_has_is_read_where_it_stands(store: DocumentStore) -> None:

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from app.documents.readers.read import read
 from app.documents.tables.answer import answer
-from app.documents.tables.columns import Holds, columns_of, number
+from app.documents.tables.columns import Holds, columns_of
 from app.documents.tables.records import tables_in
 
 NAMES = ["Adorf", "Bern", "Cluj", "Dakar", "Essen", "Fes", "Graz", "Hobart", "Izmir", "Jena"]
@@ -355,6 +355,30 @@ def test_what_is_written_alike_in_both_notations_is_computed() -> None:
     assert found.text.startswith("No answer can be computed")
 
 
-def test_a_number_in_a_question_is_read_as_it_stands() -> None:
-    assert number("1,250.5") == number("1.250,5") == Decimal("1250.5")
-    assert number("a dozen") is None
+@pytest.mark.parametrize(
+    ("cells", "said", "value"),
+    [
+        (["1.200,50", "950,00"], "1.500", "1500"),
+        (["1.200,50", "950,00"], "1.500,5", "1500.5"),
+        (["1.200,50", "950,00"], "37.50", "37.5"),
+        (["1.200,50", "950,00"], "1,500", None),
+        (["1,200.50", "950.00"], "1,500", "1500"),
+        (["1,200.50", "950.00"], "1.500", None),
+        (["1.2005", "9.5"], "1.500", "1.5"),
+        (["12", "7"], "1,500", "1500"),
+        (["12", "7"], "1.5.00", None),
+        (["12", "7"], "a dozen", None),
+    ],
+)
+def test_a_number_in_a_question_is_read_as_the_column_has_its_own(
+    cells: list[str], said: str, value: str | None
+) -> None:
+    (held,) = columns_of([cells])
+    assert held.number(said) == (None if value is None else Decimal(value))
+
+
+def test_rows_are_compared_with_an_amount_in_their_notation() -> None:
+    (table,) = tables_in("Nr: A; Betrag: 1.200,50\nNr: B; Betrag: 1.600,00\nNr: C; Betrag: 9,50")
+    for said, found in {"1.500": "Nr: B", "1.500,00": "Nr: B", "1,500": None}.items():
+        text = answer(f"Which Nr has a Betrag over {said}?", table, "konto.csv")
+        assert (text and text.text.split(";")[0]) == found, said

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from decimal import Decimal
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.documents.readers.common import one_line
 from app.documents.readers.grid import WIDTH, table_lines
+from app.documents.tables import records
 from app.documents.tables.answer import answer
+from app.documents.tables.naming import spellings
 from app.documents.tables.records import tables_in
 
 words = st.text("abcdefgh XYZ019.,-()&", min_size=1, max_size=20).map(one_line)
@@ -117,3 +122,17 @@ def test_totals_are_told_by_name_or_by_sum() -> None:
     ):
         (table,) = tables_in("\n".join(table_lines([["item", "price", "count"], *rows, last])))
         assert bool(table.totals) == total, last
+
+
+def test_cells_are_spelt_once_for_all_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    spelt: list[str] = []
+
+    def noted(cell: str, *args: Any) -> Iterator[tuple[str, ...]]:
+        spelt.append(cell)
+        return spellings(cell, *args)
+
+    monkeypatch.setattr(records, "spellings", noted)
+    (table,) = tables_in("name: Ann; town: Bern; cups: 4\nname: Ben; town: Bern; cups: 7")
+    for question in ("How many cups did Ann have?", "Which names are from Bern?"):
+        answer(question, table, "cups.csv")
+    assert sorted(spelt) == ["Ann", "Ben", "Bern"]
