@@ -12,6 +12,7 @@ B104,Rondo City,780
 B103,Velta Cargo,1290
 B109,Strada Race,95
 """
+_GROUPS = """(text) => import("/static/js/chat/rows.js").then((module) => module.groupsOf(text))"""
 _ROWS = """(text) => import("/static/js/chat/rows.js").then((module) => module.rowsOf(text))"""
 
 
@@ -25,6 +26,23 @@ def test_rows_are_read_where_all_have_the_same_columns(modules: Page) -> None:
         ("code: B1", []),
     ):
         assert modules.evaluate(_ROWS, text) == rows, text
+
+
+def test_figures_of_groups_are_rows(modules: Page) -> None:
+    for text, rows in (
+        (
+            "price in all by shop: Aldi: 1,2; A: B: 3",
+            [["shop", "price in all"], ["Aldi", "1,2"], ["A: B", "3"]],
+        ),
+        (
+            "cost by day in all, paid by: Max: 1; Ada: 3",
+            [["paid by", "cost by day in all"], ["Max", "1"], ["Ada", "3"]],
+        ),
+        ("rows by shop: Aldi: 1; and 4 more", []),
+        ("Groceries, Amount in all: 342.65", []),
+        ("No figures.", []),
+    ):
+        assert modules.evaluate(_GROUPS, text) == rows, text
 
 
 def test_they_are_sorted_copied_with_tabs_and_still_cite(chat: ChatPage, emptied: None) -> None:
@@ -47,6 +65,12 @@ def test_they_are_sorted_copied_with_tabs_and_still_cite(chat: ChatPage, emptied
     dearest = chat.answered("Which bike has the highest price?", private=True)
     expect(dearest.locator("tbody td:last-child")).to_have_text("1290")
     expect(dearest.get_by_test_id("rows")).to_contain_text("the highest price")
+    chat.add(
+        "costs.csv", b"day,shop,amount\n2024-05-03,Aldi,12\n2024-05-04,Lidl,9\n2024-05-05,Aldi,4\n"
+    )
+    spent = chat.answered("How much did we spend per shop?", private=True)
+    expect(spent.locator("th")).to_have_text(["shop", "amount in all"])
+    expect(spent.locator("tbody td")).to_have_text(["Aldi", "16", "Lidl", "9"])
 
 
 def test_a_wide_table_scrolls_by_keys_and_breaks_no_words(page: Page, scripted: Scripted) -> None:

@@ -6,7 +6,7 @@ import { el } from "../core/dom.js";
 /** @typedef {import("../core/types.js").Source} Source */
 
 const ROWS = " | ", CELLS = "; ", NAME = ": ";
-const EXTREME = /\b(?:MAX|MIN)\(/;
+const EXTREME = /\b(?:MAX|MIN)\(/, GROUPED = /\bGROUP BY\b/;
 const NOTE = / \([^()]*\)$/;
 const order = new Intl.Collator(undefined, { numeric: true });
 
@@ -24,6 +24,18 @@ export function rowsOf(text) {
   return [names, ...rows.map((row) => row.map(([, ...value]) => value.join(NAME)))];
 }
 
+/**
+ * The figures of groups, "Amount in all by Shop: Aldi: 12; Lidl: 9", as rows; nothing if it is no such text.
+ *
+ * @param {string} text
+ * @returns {string[][]}
+ */
+export function groupsOf(text) {
+  const [, what, name, figures] = /^([^:]*)(?: by |, )([^:]+): (.*)$/.exec(text) ?? ["", "", "", ""];
+  const rows = figures.split(CELLS).map((each) => each.split(/: (?=[^:]*$)/));
+  return rows.length > 1 && rows.every((row) => row.length > 1) ? [[name, what], ...rows] : [];
+}
+
 /** Puts tables in place of the rows that an answer quotes. @param {HTMLElement} body @param {Source[]} sources */
 export function tabulate(body, sources) {
   untabulate(body);
@@ -31,9 +43,11 @@ export function tabulate(body, sources) {
   for (const block of body.querySelectorAll("p")) {
     const marks = [...block.querySelectorAll(".cite")];
     const text = [...block.childNodes].filter((node) => !marks.includes(/** @type {Element} */ (node))).map(({ textContent }) => textContent).join("").trim();
-    // What makes it the highest or the lowest is no part of its last cell.
-    const [note] = EXTREME.test(queries.get(text) ?? "") ? NOTE.exec(text) ?? [""] : [""];
-    const rows = queries.get(text) ? rowsOf(text.slice(0, text.length - note.length)) : [];
+    const query = queries.get(text) ?? "", grouped = GROUPED.test(query);
+    // What makes it the highest or the lowest, or is not given, is no part of its last cell.
+    const [note] = grouped || EXTREME.test(query) ? NOTE.exec(text) ?? [""] : [""];
+    const quoted = text.slice(0, text.length - note.length);
+    const rows = grouped ? groupsOf(quoted) : query ? rowsOf(quoted) : [];
     if (!rows.length) continue;
     block.hidden = true;
     block.after(el("div", { class: "rows", "data-testid": "rows" }, framed(tableOf(rows)), note.trim().slice(1, -1), ...marks));
