@@ -104,14 +104,12 @@ def hit_of(chunk: Chunk, filename: str, kind: str, vector: Vectors | None) -> Do
 APART = re.compile(r"\n\s*\n|\f")
 """Separates two paragraphs."""
 
+_MARK = r"[ \t]*(?:[-*•–]|\d{1,2}[.)])[ \t]+"  # of an entry
+_CONTINUED = r"\n[ \t]{2,}\S[^\n]*"
 # A line indented by two spaces or more continues an entry, or is one without a mark.
-_LIST = re.compile(r"(?:\n{1,2}[ \t]*(?:[-*•–]|\d{1,2}[.)])[ \t]+[^\n]+|\n[ \t]{2,}\S[^\n]*)+")
+_LIST = re.compile(rf"(?:\n{{1,2}}{_MARK}[^\n]+|{_CONTINUED})+")
 # Entries that follow one another without an empty line, each on a line and indented ones after it.
-_ENTRIES = re.compile(
-    r"^[ \t]*(?:[-*•–]|\d{1,2}[.)])[ \t]+\S[^\n]*"
-    r"(?:\n[ \t]*(?:[-*•–]|\d{1,2}[.)])[ \t]+\S[^\n]*|\n[ \t]{2,}\S[^\n]*)*",
-    re.MULTILINE,
-)
+_ENTRIES = re.compile(rf"^{_MARK}\S[^\n]*(?:\n{_MARK}\S[^\n]*|{_CONTINUED})*", re.MULTILINE)
 _REST = re.compile(r"[ \t]+\S[^\n]*")  # of a line
 _ENTRY = re.compile(r"(?:\A|\n)[ \t]*(?:[-*•–][ \t]+)?\Z")  # before an entry
 _LABEL = re.compile(r"[^\W_][^:.!?\n]{0,39}:[ \t]")
@@ -261,14 +259,18 @@ def in_paragraphs(question: str, hits: Sequence[DocumentHit], files: Path) -> li
         beside = [(other.start, other.end) for other in found if other.document == hit.document]
         whole = list_around(text, hit.start) if _asks_for_all(question, hit) else None
         start, end = whole or (hit.start, whole_end(text, hit.start, hit.end))
-        if any(start < last and first < end for first, last in beside):
+        if _meets(start, end, beside):
             start, end = hit.start, hit.end
-        if any(start < last and first < end for first, last in beside):
+        if _meets(start, end, beside):
             continue
         said = hit.text if (start, end) == (hit.start, hit.end) else text[start:end]
         hit = replace(hit, text=said, start=start, end=end)
         found.append(replace(hit, around=paragraph_at(text, start, end)))
     return found
+
+
+def _meets(start: int, end: int, others: Sequence[tuple[int, int]]) -> bool:
+    return any(start < last and first < end for first, last in others)
 
 
 def paragraph_of(hit: DocumentHit, near: Sequence[DocumentHit], text: str) -> Sequence[DocumentHit]:
